@@ -76,7 +76,14 @@ export type ErrorName =
   | 'COMMIT_BEYOND_END'
   | 'INSTANCE_FENCED'
   | 'AUTHENTICATION_FAILED'
-  | 'NOT_AUTHORIZED';
+  | 'NOT_AUTHORIZED'
+  | 'NOT_CONNECTED'
+  | 'CONNECTION_LOST'
+  | 'REQUEST_TIMEOUT'
+  | 'BUFFER_FULL'
+  | 'CLOSED'
+  | 'ABORTED'
+  | 'POISONED_BATCH';
 
 const table: Readonly<Record<ErrorName, ErrorEntry>> = {
   // Frames and requests
@@ -140,6 +147,14 @@ const table: Readonly<Record<ErrorName, ErrorEntry>> = {
   // Access
   AUTHENTICATION_FAILED: entry(120, 'rejected', false, 'ask-operator', 'The credentials are not accepted.'),
   NOT_AUTHORIZED: entry(121, 'rejected', false, 'ask-operator', 'The principal has no right to do this.'),
+  // Made by the client library; never on the wire
+  NOT_CONNECTED: entry(140, 'rejected', true, 'reconnect', 'No broker could be reached; nothing was sent.'),
+  CONNECTION_LOST: entry(141, 'unknown', true, 'reconnect', 'The connection ended before the answer came.'),
+  REQUEST_TIMEOUT: entry(142, 'unknown', true, 'retry', 'The answer did not come in time.'),
+  BUFFER_FULL: entry(143, 'rejected', true, 'retry', 'The buffer of the producer is full and too many records wait for room: await each send, or ready().'),
+  CLOSED: entry(144, 'rejected', false, 'stop', 'The client, producer or consumer is closed.'),
+  ABORTED: entry(145, 'rejected', false, 'stop', 'The signal of the caller was aborted.'),
+  POISONED_BATCH: entry(146, 'rejected', false, 'ask-application', 'A stored batch cannot be decoded: its checksum, compressed data or record structure is wrong.'),
 };
 
 export const ERRORS: Readonly<Record<ErrorName, ErrorEntry>> = table;

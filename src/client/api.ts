@@ -128,7 +128,7 @@ export interface Delivery extends PromiseLike<RecordMetadata> {
 export interface Producer extends AsyncDisposable {
   /**
    * Buffers one record and returns at once. When the buffer is full the record waits for room; at most 1,024 records may
-   * wait like that, further ones are rejected with THROTTLED (rejected: not sent). Awaiting each `send`, or `ready()` after
+   * wait like that, further ones are rejected with BUFFER_FULL (not sent). Awaiting each `send`, or `ready()` after
    * `full`, never gets there.
    */
   send(topic: string, record: ProducerRecord): Delivery;
