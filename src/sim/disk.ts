@@ -283,14 +283,14 @@ export class SimDisk implements Disk {
   private directoryAt(path: string, operation: DiskOperation): DirectoryNode {
     const node = this.volume.lookUp(path);
     if (node === undefined) return this.fail('not-found', operation, path, 'no such directory');
-    if (node.kind !== 'directory') return this.fail('io', operation, path, 'not a directory');
+    if (node.kind !== 'directory') return this.fail('not-found', operation, path, 'not a directory');
     return node;
   }
 
   private fileAt(path: string, operation: DiskOperation): FileNode {
     const node = this.volume.lookUp(path);
     if (node === undefined) return this.fail('not-found', operation, path, 'no such file');
-    if (node.kind !== 'file') return this.fail('io', operation, path, 'is a directory');
+    if (node.kind !== 'file') return this.fail('exists', operation, path, 'is a directory');
     return node;
   }
 

@@ -59,6 +59,8 @@ export class SimConnection implements Connection {
   private peer: SimConnection | undefined;
   private handler: ConnectionHandler | undefined;
   private readonly output: Output[] = [];
+  /** Taken by the kernel; their owners are about to be told. */
+  private readonly givenBack: (() => void)[] = [];
   private unsent = 0;
   private overMark = false;
   private taking = false;
@@ -105,10 +107,12 @@ export class SimConnection implements Connection {
 
   send(pieces: readonly Uint8Array[], sent?: () => void): boolean {
     const full = pieces.filter((piece) => piece.length > 0);
-    if (this.gone || this.ending || full.length === 0) {
-      if (sent !== undefined) this.soon('sent', sent);
-      return !this.overMark || this.gone;
+    if (this.gone || this.ending) {
+      if (sent !== undefined) this.giveBack(sent);
+      return false;
     }
+    // Nothing to send keeps its place in the order too.
+    if (full.length === 0) full.push(new Uint8Array(0));
     for (const [index, piece] of full.entries()) {
       this.output.push({ piece, sent: index === full.length - 1 ? sent : undefined, taken: 0 });
       this.unsent += piece.length;
@@ -130,9 +134,11 @@ export class SimConnection implements Connection {
   end(lingerMs: number): void {
     if (this.gone || this.ending) return;
     this.ending = true;
+    this.paused = false;
     this.cancelLinger = this.to.scheduler.after(lingerMs, this.to.owner, 'network linger', () => {
       this.destroy();
     });
+    this.scheduleRead();
     this.scheduleTake();
   }
 
@@ -169,9 +175,11 @@ export class SimConnection implements Connection {
 
   // Sending side
 
-  private soon(label: string, run: () => void): void {
-    this.to.scheduler.after(0, this.to.owner, `network ${label} ${this.remoteLabel}`, () => {
-      if (!this.dark) run();
+  /** Each on an event of its own, in the order of the sends. */
+  private giveBack(sent: () => void): void {
+    this.givenBack.push(sent);
+    this.to.scheduler.after(0, this.to.owner, `network sent ${this.remoteLabel}`, () => {
+      if (!this.dark) this.givenBack.shift()?.();
     });
   }
 
@@ -188,6 +196,7 @@ export class SimConnection implements Connection {
   private take(): void {
     while (this.output.length > 0 && this.inWindow < this.to.windowBytes) {
       const chunk = this.cutChunk(Math.min(this.drawChunkBytes(), this.to.windowBytes - this.inWindow));
+      if (chunk.length === 0) continue;
       this.inWindow += chunk.length;
       this.push({ kind: 'bytes', bytes: chunk, arrivesAt: this.arrival(chunk.length) });
       if (this.gone) return;
@@ -219,7 +228,7 @@ export class SimConnection implements Connection {
       head.taken += part.length;
       if (head.taken < head.piece.length) break;
       this.output.shift();
-      if (head.sent !== undefined) this.soon('sent', head.sent);
+      if (head.sent !== undefined) this.giveBack(head.sent);
     }
     this.unsent -= size;
     const chunk = new Uint8Array(size);
@@ -297,6 +306,13 @@ export class SimConnection implements Connection {
     if (handler === undefined) return;
     if (head === undefined) {
       if (this.finArrived) this.endOfInput();
+      return;
+    }
+    if (this.ending) {
+      // Its owner has ended it: what still arrives is read and dropped, so that the peer's end is seen.
+      this.inbound.shift();
+      this.peer?.windowOpened(head.length);
+      this.scheduleRead();
       return;
     }
     const room = handler.receiveBuffer();
