@@ -1,5 +1,8 @@
-// One partition's log: the facade over segments, the committer and the reader.
-import type { LeaderEpoch, Offset } from '../base/brands.ts';
+// One partition's log: the facade over writer, committer, reader, roller and retention, which share `LogState`.
+import { offset, type LeaderEpoch, type Offset } from '../base/brands.ts';
+import { parseSegmentFileName } from '../format/segment.ts';
+import { CheckpointFile, loadCheckpoint } from './checkpoint-file.ts';
+import { Committer } from './committer.ts';
 import type { LogConfig, StorageDeps } from './config.ts';
 import type {
   AppendResult,
@@ -11,6 +14,21 @@ import type {
   RecoveryReport,
   TimestampLookup,
 } from './contract.ts';
+import { isNotFound } from './health.ts';
+import { LogState } from './log-state.ts';
+import { offsetForTimestamp, scanHeaders } from './lookup.ts';
+import { OwnerSnapshots, snapshotOffset, type OwnerSnapshot } from './owner-snapshot.ts';
+import { Preallocator } from './preallocate.ts';
+import { Reader } from './reader.ts';
+import { recoverLog } from './recovery.ts';
+import { Retention } from './retention.ts';
+import { Roller } from './roller.ts';
+import { sealSegment, writeDerivedFiles } from './sealing.ts';
+import { scrubLog } from './scrub.ts';
+import type { Segment } from './segment.ts';
+import { loadFacts, rebuildSegment } from './segment-loader.ts';
+import { truncateLog } from './truncation.ts';
+import { Writer } from './writer.ts';
 
 export interface OpenHow {
   /** The store was stopped cleanly: the checkpoint is the truth. */
@@ -19,59 +37,271 @@ export interface OpenHow {
   readonly create: boolean;
 }
 
-/** Kept beside the segment that starts at `offset`, written at roll: the owner's producer state of everything below it. */
-export interface OwnerSnapshot {
-  readonly offset: Offset;
-  readonly bytes: Uint8Array;
+export class PartitionLog {
+  readonly directory: string;
+  private readonly state: LogState;
+  private readonly checkpoint: CheckpointFile;
+  private readonly committer: Committer;
+  private readonly roller: Roller;
+  private readonly writer: Writer;
+  private readonly reader: Reader;
+  private readonly retention: Retention;
+  private readonly snapshots: OwnerSnapshots;
+  private readonly opened: Omit<RecoveryReport, 'damaged'>;
+  private readonly damagedAtOpen: readonly OffsetRange[];
+  private closing: Promise<void> | undefined;
+
+  private constructor(state: LogState, checkpoint: CheckpointFile, preallocator: Preallocator, snapshots: OwnerSnapshots, opened: Omit<RecoveryReport, 'damaged'>) {
+    this.directory = state.directory;
+    this.state = state;
+    this.checkpoint = checkpoint;
+    this.snapshots = snapshots;
+    this.committer = new Committer(state, checkpoint);
+    this.roller = new Roller(state, this.committer, preallocator, snapshots);
+    this.writer = new Writer(state, this.committer, this.roller);
+    this.committer.onSynced = (): void => this.writer.madeRoom();
+    this.reader = new Reader(state);
+    this.retention = new Retention(state, checkpoint, preallocator);
+    this.opened = opened;
+    this.damagedAtOpen = state.damaged;
+  }
+
+  /** Recovers what is there, or begins a new log. DiskError 'not-found' when it may not be created. */
+  static async open(deps: StorageDeps, directory: string, config: LogConfig, how: OpenHow): Promise<PartitionLog> {
+    const state = new LogState(deps, directory, config);
+    const names = await state.health.guardMissing('opening a log failed', () => listDirectory(deps, directory, how.create));
+    const left = await state.health.guard('cleaning a log directory failed', () => cleanLeftovers(deps, directory, names));
+    const { file, loaded } = await state.health.guard('reading a checkpoint failed', () => loadCheckpoint(deps, directory));
+    const { report, unsealed } = await recoverLog(state, left.bases, loaded, how.clean);
+    const checkpoint = new CheckpointFile(state, file, loaded);
+    const snapshots = new OwnerSnapshots(state, left.snapshots);
+    await snapshots.truncate(state.logEnd);
+    const log = new PartitionLog(state, checkpoint, new Preallocator(state, left.spares), snapshots, report);
+    await log.begin(unsealed);
+    return log;
+  }
+
+  /** What opening found and did. */
+  get recovery(): RecoveryReport {
+    return { ...this.opened, damaged: this.damagedAtOpen };
+  }
+  /** Called after each advance of the synced offset and, for `interval` and `never`, of the written offset. One listener. */
+  get onAdvance(): (() => void) | undefined {
+    return this.state.onAdvance;
+  }
+  set onAdvance(listener: (() => void) | undefined) {
+    this.state.onAdvance = listener;
+  }
+  /** Called at each roll; what it returns is kept beside the new segment and given back by `latestSnapshot`. */
+  get onRoll(): ((nextBaseOffset: Offset) => Uint8Array | undefined) | undefined {
+    return this.state.onRoll;
+  }
+  set onRoll(listener: ((nextBaseOffset: Offset) => Uint8Array | undefined) | undefined) {
+    this.state.onRoll = listener;
+  }
+  get logStartOffset(): Offset {
+    return this.state.logStart;
+  }
+  /** The offset the next append gets. */
+  get logEndOffset(): Offset {
+    return this.state.logEnd;
+  }
+  /** The kernel has everything below. Equal to `logEndOffset` unless the disk is slow or a roll is under way. */
+  get writtenOffset(): Offset {
+    return this.state.written;
+  }
+  /** Everything below is durable. */
+  get syncedOffset(): Offset {
+    return this.state.synced;
+  }
+  get damaged(): readonly OffsetRange[] {
+    return this.state.damaged;
+  }
+  /** Ascending; each epoch ends where the next one starts. */
+  get epochs(): readonly EpochEntry[] {
+    return this.state.epochs.entries;
+  }
+  get config(): LogConfig {
+    return this.state.config;
+  }
+  get segmentCount(): number {
+    return this.state.segments.length;
+  }
+  /** Of the segments that were looked at since the log was opened; all of them after the first `retain`. */
+  get sizeInBytes(): number {
+    return this.state.segments.reduce((sum, segment) => sum + (segment.facts?.size ?? 0), 0);
+  }
+  get mappedBytes(): number {
+    const active = this.state.active;
+    return this.state.cache.mappedBytes + (active.mapped?.mapping.bytes ?? 0);
+  }
+  get checkpointedHighWatermark(): Offset {
+    return this.state.highWatermark;
+  }
+  /** Recorded with the next checkpoint, as a lower bound for the next start. */
+  setHighWatermark(to: Offset): void {
+    if (to > this.state.highWatermark) this.state.highWatermark = to;
+  }
+
+  /** As the leader: stamps base offset and epoch into `bytes`, which the batches cover without gaps. */
+  append(bytes: Uint8Array, batches: readonly CheckedBatch[], epoch: LeaderEpoch): AppendResult {
+    return this.writer.append(bytes, batches, epoch);
+  }
+  /** As a follower: offsets and epochs stay; the first batch must start at `logEndOffset`. */
+  appendReplicated(bytes: Uint8Array, batches: readonly CheckedBatch[]): AppendResult {
+    return this.writer.append(bytes, batches, undefined);
+  }
+  /** All that was appended before the call is durable when it resolves. */
+  async sync(): Promise<void> {
+    await this.writer.drained();
+    await this.committer.sync();
+  }
+  /** Synchronous when the bytes are in memory and verified; otherwise 'cold'. */
+  read(from: Offset, maxBytes: number, upTo: Offset): ReadResult {
+    return this.reader.read(from, maxBytes, upTo);
+  }
+  /** What `read` with the same arguments needs first: brings into memory and verifies off the hot path. */
+  prepare(from: Offset, maxBytes: number): Promise<void> {
+    return this.reader.prepare(from, maxBytes);
+  }
+  offsetForTimestamp(timestamp: number): Promise<TimestampLookup | undefined> {
+    return offsetForTimestamp(this.state, timestamp);
+  }
+  /** Where the epoch ended in this log: the start of the next greater one, or the log end. Undefined: older than the log. */
+  epochEndOffset(epoch: LeaderEpoch): { readonly epoch: LeaderEpoch; readonly endOffset: Offset } | undefined {
+    return this.state.epochs.endOffset(epoch, this.state.logEnd);
+  }
+  /** Walks checked batch headers from the batch that holds `from` up to the written offset; damaged ranges are left out. */
+  scanHeaders(from: Offset, visit: HeaderVisit): Promise<void> {
+    return scanHeaders(this.state, from, visit);
+  }
+  /** The newest owner snapshot at or below the log end that is intact. */
+  latestSnapshot(): Promise<OwnerSnapshot | undefined> {
+    return this.snapshots.latest(this.state.logEnd);
+  }
+  /** Closes the active segment behind what was appended so far; nothing when it is empty. */
+  roll(): Promise<void> {
+    return this.writer.roll();
+  }
+  /** Removes the tail from the batch that holds `to` on, into quarantine. Appends are refused meanwhile. */
+  async truncateTo(to: Offset): Promise<void> {
+    const { state } = this;
+    state.health.check();
+    await this.writer.hold();
+    try {
+      await state.exclusive(() => truncateLog({ state, committer: this.committer, checkpoint: this.checkpoint, snapshots: this.snapshots }, to));
+    } finally {
+      this.writer.release();
+    }
+    this.sealInBackground(state.segments.filter((segment) => segment.sealed && segment.nextOffset === state.logEnd));
+  }
+  /** Removes whole segments at the head by time and size; an idle active one is rolled first, so that it can go. */
+  async retain(nowMs: number): Promise<void> {
+    if (this.retention.activeIsOld(nowMs)) await this.writer.roll();
+    await this.state.exclusive(() => this.retention.retain(nowMs));
+  }
+  /** Moves the log start; segments wholly below it go. */
+  deleteTo(to: Offset): Promise<void> {
+    return this.state.exclusive(() => this.retention.deleteTo(to));
+  }
+  updateConfig(config: LogConfig): void {
+    this.state.config = config;
+    this.state.cache.setMax(config.mappedSegmentsMax);
+  }
+  /** Compares sealed segments with their seals, once through, at a bounded rate. */
+  scrubOnce(budgetBytesPerSecond: number): Promise<{ readonly bytes: number; readonly damaged: readonly OffsetRange[] }> {
+    return scrubLog(this.state, budgetBytesPerSecond);
+  }
+  /** `clean`: everything is synced and the checkpoint says so, last. Slices that are out stay valid until released. */
+  close(how: { readonly clean: boolean }): Promise<void> {
+    this.closing ??= this.closeOnce(how.clean);
+    return this.closing;
+  }
+
+  private async begin(unsealed: readonly Segment[]): Promise<void> {
+    const { state } = this;
+    await this.checkpoint.recordDurably(state.synced, { baseOffset: state.active.baseOffset, size: state.active.size }, false);
+    await state.health.guard('directory fsync failed', () => state.deps.disk.syncDirectory(state.directory));
+    // Segments that a crash kept retention from removing.
+    await state.exclusive(() => this.retention.deleteTo(state.logStart));
+    this.sealInBackground(unsealed);
+    const { recovery } = this;
+    if (recovery.kind === 'tail') state.deps.telemetry.log('info', 'log.recovered', { directory: state.directory, ...recovery, damaged: recovery.damaged.length, logEnd: state.logEnd });
+  }
+
+  private sealInBackground(segments: readonly Segment[]): void {
+    for (const segment of segments) {
+      if (!segment.sealed) continue;
+      this.state.runInBackground(async () => {
+        if (this.state.closed || segment.removed) return;
+        if (segment.facts === undefined) await rebuildSegment(this.state, segment);
+        else await loadFacts(this.state, segment);
+        if (this.state.damageAt(segment.baseOffset) === undefined) await sealSegment(this.state, segment);
+      });
+    }
+  }
+
+  private async closeOnce(clean: boolean): Promise<void> {
+    const { state } = this;
+    if (clean && !state.health.failed) await this.sync();
+    state.closed = true;
+    this.committer.close();
+    await this.committer.quiesce();
+    await state.backgroundIdle();
+    await this.roller.close();
+    if (clean && !state.health.failed) {
+      await writeDerivedFiles(state, state.active);
+      await this.checkpoint.recordDurably(state.synced, { baseOffset: state.active.baseOffset, size: state.active.size }, true);
+      await state.health.guard('directory fsync failed', () => state.deps.disk.syncDirectory(state.directory));
+    }
+    await this.checkpoint.close();
+    for (const segment of state.segments) await closeSegment(state, segment);
+  }
 }
 
-export declare class PartitionLog {
-  static open(deps: StorageDeps, directory: string, config: LogConfig, how: OpenHow): Promise<PartitionLog>;
-  readonly directory: string;
-  readonly recovery: RecoveryReport;
-  /** Called after each advance of the synced offset and, for `interval` and `never`, of the written offset. One listener. */
-  onAdvance: (() => void) | undefined;
-  /** Called at each roll; what it returns is kept beside the new segment (CRC-checked) and given back by `latestSnapshot`. */
-  onRoll: ((nextBaseOffset: Offset) => Uint8Array | undefined) | undefined;
-  get logStartOffset(): Offset;
-  /** The offset the next append gets. */
-  get logEndOffset(): Offset;
-  /** The kernel has everything below. Equal to `logEndOffset` unless the disk is slow. */
-  get writtenOffset(): Offset;
-  /** Everything below is durable. */
-  get syncedOffset(): Offset;
-  get damaged(): readonly OffsetRange[];
-  /** Ascending; each epoch starts where the next ends the one before. */
-  get epochs(): readonly EpochEntry[];
-  get config(): LogConfig;
-  get sizeInBytes(): number;
-  /** As the leader: stamps base offset and epoch into `bytes`, which the batches cover without gaps. */
-  append(bytes: Uint8Array, batches: readonly CheckedBatch[], epoch: LeaderEpoch): AppendResult;
-  /** As a follower: offsets and epochs stay; the first batch must start at `logEndOffset`. */
-  appendReplicated(bytes: Uint8Array, batches: readonly CheckedBatch[]): AppendResult;
-  /** All that was appended before the call is durable when it resolves. */
-  sync(): Promise<void>;
-  read(from: Offset, maxBytes: number, upTo: Offset): ReadResult;
-  prepare(from: Offset, maxBytes: number): Promise<void>;
-  offsetForTimestamp(timestamp: number): Promise<TimestampLookup | undefined>;
-  /** Where the epoch ended in this log: the start of the next greater one, or the log end. Undefined: older than the log. */
-  epochEndOffset(epoch: LeaderEpoch): { readonly epoch: LeaderEpoch; readonly endOffset: Offset } | undefined;
-  /** Walks verified batch headers from the batch that holds `from`, in slices that do not hold the loop. */
-  scanHeaders(from: Offset, visit: HeaderVisit): Promise<void>;
-  /** The newest owner snapshot at or below the log end that is intact. */
-  latestSnapshot(): Promise<OwnerSnapshot | undefined>;
-  roll(): Promise<void>;
-  /** Removes [offset, end) into quarantine. Never below the log start. */
-  truncateTo(offset: Offset): Promise<void>;
-  /** Removes whole segments at the head by time and size. */
-  retain(nowMs: number): Promise<void>;
-  /** Moves the log start; segments wholly below it go. */
-  deleteTo(offset: Offset): Promise<void>;
-  /** Recorded in the checkpoint, as a lower bound for the next start. */
-  setHighWatermark(offset: Offset): void;
-  get checkpointedHighWatermark(): Offset;
-  updateConfig(config: LogConfig): void;
-  /** Verifies sealed segments against their seals, once through, at a bounded rate. */
-  scrubOnce(budgetBytesPerSecond: number): Promise<{ readonly bytes: number; readonly damaged: readonly OffsetRange[] }>;
-  close(how: { readonly clean: boolean }): Promise<void>;
+async function closeSegment(state: LogState, segment: Segment): Promise<void> {
+  state.cache.forget(segment);
+  segment.retireMapping();
+  const { file } = segment;
+  segment.file = undefined;
+  if (file !== undefined && !state.health.failed) await file.close();
+}
+
+interface Leftovers {
+  readonly bases: readonly Offset[];
+  readonly snapshots: readonly Offset[];
+  readonly spares: readonly string[];
+}
+
+async function listDirectory(deps: StorageDeps, directory: string, create: boolean): Promise<readonly string[]> {
+  if (create && !(await deps.disk.exists(directory))) await makeDurableDirectory(deps, directory);
+  return (await deps.disk.readDirectory(directory)).filter((entry) => entry.kind === 'file').map((entry) => entry.name);
+}
+
+/** Each level's name is durable when it resolves. */
+export async function makeDurableDirectory(deps: StorageDeps, directory: string): Promise<void> {
+  await deps.disk.makeDirectory(directory);
+  const parts = directory.split('/');
+  for (let depth = parts.length - 1; depth >= 0; depth -= 1) await deps.disk.syncDirectory(parts.slice(0, depth).join('/'));
+}
+
+/** What a crash left half done is removed; doing so again is harmless. */
+async function cleanLeftovers(deps: StorageDeps, directory: string, names: readonly string[]): Promise<Leftovers> {
+  const bases: Offset[] = [];
+  const snapshots: Offset[] = [];
+  const spares: string[] = [];
+  for (const name of names) {
+    const path = `${directory}/${name}`;
+    const parsed = parseSegmentFileName(name);
+    const snapshot = snapshotOffset(name);
+    if (snapshot !== undefined) snapshots.push(snapshot);
+    else if (parsed !== undefined && parsed.suffix === 'log') bases.push(offset(parsed.baseOffset));
+    else if (name.endsWith('.spare') && spares.length === 0) spares.push(path);
+    else if (name.endsWith('.tmp') || name.endsWith('.deleted') || name.endsWith('.spare')) await deps.disk.unlink(path);
+  }
+  return { bases: bases.toSorted((left, right) => left - right), snapshots, spares };
+}
+
+export function isMissingLog(error: unknown): boolean {
+  return isNotFound(error);
 }

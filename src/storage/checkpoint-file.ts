@@ -1,0 +1,151 @@
+// The `checkpoint` of one log: two slots, written in place. Between two fsyncs of it only one slot is written over, so that
+// the other is intact on the disk whatever a power cut does. A recovery point that is too low is safe, one that is too high
+// never is: it is recorded only after the fdatasync of the segment has returned.
+import { assert } from '../base/assert.ts';
+import { offset, position, type Offset } from '../base/brands.ts';
+import type { CancelTimer } from '../ports/clock.ts';
+import type { DiskFile } from '../ports/disk.ts';
+import { CHECKPOINT_SLOT_BYTES, decodeCheckpoint, encodeCheckpoint, type Checkpoint } from './checkpoint-slot.ts';
+import type { StorageDeps } from './config.ts';
+import type { LogState } from './log-state.ts';
+
+const FILE_NAME = 'checkpoint';
+const SYNC_DELAY_MS = 1000;
+
+export type LoadedCheckpoint =
+  | { readonly kind: 'ok'; readonly checkpoint: Checkpoint; readonly slot: number }
+  /** There is no file. */
+  | { readonly kind: 'absent' }
+  /** Neither slot can be read. */
+  | { readonly kind: 'lost' };
+
+export async function loadCheckpoint(deps: StorageDeps, directory: string): Promise<{ readonly file: DiskFile; readonly loaded: LoadedCheckpoint }> {
+  const path = `${directory}/${FILE_NAME}`;
+  if (!(await deps.disk.exists(path))) {
+    const file = await deps.disk.open(path, 'create');
+    return { file, loaded: { kind: 'absent' } };
+  }
+  const file = await deps.disk.open(path, 'write');
+  const bytes = new Uint8Array(2 * CHECKPOINT_SLOT_BYTES);
+  const got = await file.read(bytes, position(0));
+  const slots = [0, 1].map((slot) => decodeCheckpoint(bytes.subarray(slot * CHECKPOINT_SLOT_BYTES, Math.min(got, (slot + 1) * CHECKPOINT_SLOT_BYTES)), deps.crc32c));
+  let best: { readonly checkpoint: Checkpoint; readonly slot: number } | undefined;
+  for (const [slot, checkpoint] of slots.entries()) {
+    if (checkpoint !== undefined && (best === undefined || checkpoint.sequence > best.checkpoint.sequence)) best = { checkpoint, slot };
+  }
+  return { file, loaded: best === undefined ? { kind: 'lost' } : { kind: 'ok', ...best } };
+}
+
+/** The segment that holds the recovery point, and how far into it that lies. */
+export interface SyncedPlace {
+  readonly baseOffset: Offset;
+  readonly size: number;
+}
+
+export class CheckpointFile {
+  private readonly state: LogState;
+  private readonly file: DiskFile;
+  private sequence: number;
+  private slot: number;
+  private dirty = false;
+  private slotDurable = true;
+  private cancelTimer: CancelTimer | undefined;
+  private syncing: Promise<void> | undefined;
+  /** Came while the file was being synced: it must not touch the slot that is on its way to the disk. */
+  private held: { readonly active: SyncedPlace } | undefined;
+  private syncedOffset: Offset;
+  /** Of the recovery point recorded last. */
+  lastPlace: SyncedPlace;
+
+  constructor(state: LogState, file: DiskFile, loaded: LoadedCheckpoint) {
+    this.state = state;
+    this.file = file;
+    this.sequence = loaded.kind === 'ok' ? loaded.checkpoint.sequence : 0;
+    this.slot = loaded.kind === 'ok' ? loaded.slot : 1;
+    this.syncedOffset = state.synced;
+    this.lastPlace = { baseOffset: state.active.baseOffset, size: state.active.size };
+  }
+
+  /** Everything below is durable: the fdatasync has returned. */
+  recordSynced(synced: Offset, active: SyncedPlace): void {
+    assert(synced <= this.state.written, 'recovery point above the written offset');
+    this.syncedOffset = synced;
+    this.lastPlace = active;
+    if (this.syncing === undefined) this.write(active, false);
+    else this.held = { active };
+    this.cancelTimer ??= this.state.deps.clock.setTimer(SYNC_DELAY_MS, () => {
+      this.cancelTimer = undefined;
+      this.state.runInBackground(() => this.flush());
+    });
+  }
+
+  /** Records the present state and makes it durable: before the head or the tail of the log goes, and at close. */
+  async recordDurably(synced: Offset, active: SyncedPlace, clean = false): Promise<void> {
+    // A sync under way may have begun before this write: it says nothing about it.
+    while (this.syncing !== undefined) await this.syncing;
+    this.syncedOffset = synced;
+    this.lastPlace = active;
+    this.held = undefined;
+    this.write(active, clean);
+    await this.flush();
+  }
+
+  async close(): Promise<void> {
+    this.cancelTimer?.();
+    this.cancelTimer = undefined;
+    if (this.syncing !== undefined) await this.syncing;
+    if (!this.state.health.failed) await this.state.health.guard('closing a checkpoint failed', () => this.file.close());
+  }
+
+  private write(active: SyncedPlace, clean: boolean): void {
+    const { state } = this;
+    if (this.slotDurable) {
+      this.slot = 1 - this.slot;
+      this.slotDurable = false;
+    }
+    this.sequence += 1;
+    const bytes = encodeCheckpoint(
+      {
+        sequence: this.sequence,
+        clean,
+        recoveryPoint: this.syncedOffset,
+        segmentBase: active.baseOffset,
+        segmentPosition: active.size,
+        logStart: state.logStart,
+        highWatermark: offset(Math.min(state.highWatermark, this.syncedOffset)),
+        epochs: state.epochs.entries.filter((entry) => entry.startOffset < this.syncedOffset),
+        active: clean ? state.active.facts : undefined,
+      },
+      state.deps.crc32c,
+    );
+    try {
+      this.file.write(bytes, position(this.slot * CHECKPOINT_SLOT_BYTES));
+    } catch (error) {
+      state.health.fail('writing a checkpoint failed', error, { directory: state.directory });
+    }
+    this.dirty = true;
+  }
+
+  private async flush(): Promise<void> {
+    while (this.syncing !== undefined) await this.syncing;
+    if (!this.dirty) return;
+    this.dirty = false;
+    const run = this.state.health
+      .guard('fdatasync of a checkpoint failed', () => this.file.sync())
+      .then(() => {
+        this.slotDurable = true;
+      });
+    this.syncing = run.then(
+      () => undefined,
+      () => undefined,
+    );
+    try {
+      await run;
+    } finally {
+      this.syncing = undefined;
+    }
+    const { held } = this;
+    this.held = undefined;
+    if (held !== undefined) this.write(held.active, false);
+  }
+}

@@ -1,0 +1,93 @@
+// Walks the batches of a file from a known boundary, in bounded pieces, checking each: structure, checksum, offset, epoch.
+import { offset, position, type Offset } from '../base/brands.ts';
+import type { Crc32c } from '../base/checksum.ts';
+import { readU32 } from '../base/bytes.ts';
+import { BATCH_BYTES_MAX } from '../base/limits.ts';
+import { BATCH_HEADER_BYTES, BATCH_LENGTH_OVERHEAD, checkBatch, type BatchHeader } from '../format/batch.ts';
+import type { Clock } from '../ports/clock.ts';
+import type { DiskFile } from '../ports/disk.ts';
+
+const PIECE_BYTES = 1024 * 1024;
+
+export interface WalkFrom {
+  readonly position: number;
+  readonly offset: Offset;
+  /** Lowest epoch the next batch may have. */
+  readonly epochAtLeast: number;
+  /** Nothing is read at or above. */
+  readonly to: number;
+}
+
+/**
+ * Where a walk stopped. end: exactly at `to`. zeros: 64 zero bytes, or zeros up to `to`. Otherwise the first fault;
+ * `header` is what stood there, if enough bytes did, and is not to be trusted.
+ */
+export interface WalkStop {
+  readonly kind: 'end' | 'zeros' | 'fault' | 'stopped';
+  readonly position: number;
+  readonly offset: Offset;
+  readonly epoch: number;
+  readonly detail: string;
+  readonly header: BatchHeader | undefined;
+}
+
+export interface WalkedBatch {
+  readonly header: BatchHeader;
+  readonly position: number;
+  /** Valid during the visit only. */
+  readonly bytes: Uint8Array;
+}
+
+/** Visiting returns false to stop before the next batch. */
+export async function walkFile(
+  file: DiskFile,
+  clock: Clock,
+  crc32c: Crc32c,
+  from: WalkFrom,
+  visit: (batch: WalkedBatch) => boolean | undefined,
+): Promise<WalkStop> {
+  let buffer = new Uint8Array(Math.min(PIECE_BYTES, Math.max(from.to - from.position, BATCH_HEADER_BYTES)));
+  let at = from.position;
+  let next = from.offset;
+  let epoch = from.epochAtLeast;
+  const stop = (kind: WalkStop['kind'], detail: string, header?: BatchHeader): WalkStop => ({ kind, position: at, offset: next, epoch, detail, header });
+  while (at < from.to) {
+    const wanted = Math.min(buffer.length, from.to - at);
+    const got = await file.read(buffer.subarray(0, wanted), position(at));
+    const piece = buffer.subarray(0, got);
+    const isLast = at + got >= from.to || got < wanted;
+    let used = 0;
+    for (;;) {
+      const left = got - used;
+      if (left === 0 && isLast) return stop('end', '');
+      if (left < BATCH_HEADER_BYTES) {
+        if (!isLast) break;
+        return isZero(piece, used, got) ? stop('zeros', '') : stop('fault', 'fewer bytes than a header');
+      }
+      if (isZero(piece, used, used + BATCH_HEADER_BYTES)) return stop('zeros', '');
+      const size = readU32(piece, used + 8) + BATCH_LENGTH_OVERHEAD;
+      if (size > left && size <= BATCH_BYTES_MAX && !isLast) {
+        if (size > buffer.length) buffer = new Uint8Array(size);
+        break;
+      }
+      const checked = checkBatch(piece, used, crc32c);
+      if (!checked.ok) return stop('fault', `${checked.fault}: ${checked.detail}`);
+      const { header } = checked;
+      if (header.baseOffset !== next) return stop('fault', `base offset ${String(header.baseOffset)}, expected ${String(next)}`, header);
+      if (header.leaderEpoch < epoch) return stop('fault', `leader epoch ${String(header.leaderEpoch)} after ${String(epoch)}`, header);
+      const more = visit({ header, position: at, bytes: piece.subarray(used, used + checked.size) });
+      at += checked.size;
+      used += checked.size;
+      next = offset(header.lastOffset + 1);
+      epoch = header.leaderEpoch;
+      if (more === false) return stop('stopped', '');
+    }
+    await clock.yieldNow();
+  }
+  return stop('end', '');
+}
+
+export function isZero(bytes: Uint8Array, from: number, to: number): boolean {
+  for (let at = from; at < to; at += 1) if (bytes[at] !== 0) return false;
+  return true;
+}

@@ -1,0 +1,62 @@
+// Walks over checked batches: by time, and for the owner's state. Off the hot path, by positional reads.
+import { assert } from '../base/assert.ts';
+import { offset, position, timestampMs, type Offset } from '../base/brands.ts';
+import type { HeaderVisit, TimestampLookup } from './contract.ts';
+import { recordDamage } from './damage.ts';
+import { walkFile, type WalkedBatch } from './file-walk.ts';
+import type { LogState } from './log-state.ts';
+import type { Segment } from './segment.ts';
+import { loadFacts, loadForReading } from './segment-loader.ts';
+import { withFile } from './sealing.ts';
+
+/** The first batch, from the log start on, whose largest timestamp is at least the one asked for. */
+export async function offsetForTimestamp(state: LogState, timestamp: number): Promise<TimestampLookup | undefined> {
+  for (const segment of [...state.segments]) {
+    await loadFacts(state, segment);
+    if (segment.removed || (segment.facts?.maxTimestamp ?? -1) < timestamp) continue;
+    await loadForReading(state, segment);
+    const relative = segment.index?.floorTime(timestamp) ?? 0;
+    let found: TimestampLookup | undefined;
+    await walkFrom(state, segment, Math.max(segment.baseOffset + relative, state.logStart), ({ header }) => {
+      if (header.lastOffset < state.logStart || header.maxTimestamp < timestamp) return true;
+      found = { offset: offset(Math.max(header.baseOffset, state.logStart)), timestamp: timestampMs(header.maxTimestamp) };
+      return false;
+    });
+    if (found !== undefined) return found;
+  }
+  return undefined;
+}
+
+export async function scanHeaders(state: LogState, from: Offset, visit: HeaderVisit): Promise<void> {
+  const end = state.written;
+  const start = Math.max(from, state.logStart);
+  for (const segment of [...state.segments]) {
+    if (segment.nextOffset <= start || segment.baseOffset >= end || segment.removed) continue;
+    await loadFacts(state, segment);
+    await walkFrom(state, segment, Math.max(start, segment.baseOffset), ({ header, position: at }) => {
+      if (header.baseOffset >= end) return false;
+      if (header.lastOffset >= start) visit(header, { segment: segment.baseOffset, position: position(at) });
+      return true;
+    });
+  }
+}
+
+/** From the batch that holds `at` to the end of the segment, stepping over damage. */
+async function walkFrom(state: LogState, segment: Segment, at: number, visit: (batch: WalkedBatch) => boolean): Promise<void> {
+  if (segment.removed || segment.facts === undefined) return;
+  const { clock, crc32c } = state.deps;
+  const to = segment.size;
+  const end = segment.nextOffset;
+  await withFile(state, segment, async (file) => {
+    const boundary = segment.boundaryBelow(at);
+    let from = { position: boundary.position, offset: offset(boundary.offset), epochAtLeast: -1, to };
+    for (;;) {
+      const stop = await walkFile(file, clock, crc32c, from, visit);
+      if (stop.kind === 'stopped' || stop.offset >= end) return;
+      assert(stop.position >= from.position, 'a walk goes forward');
+      const resync = await recordDamage(state, segment, file, to, stop);
+      if (resync === undefined) return;
+      from = { position: resync.position, offset: resync.offset, epochAtLeast: -1, to };
+    }
+  });
+}

@@ -1,0 +1,315 @@
+// Opening a log. After a clean stop the checkpoint is the truth and no segment is read. Otherwise everything from the
+// recovery point on is walked: a torn tail goes to quarantine, damage below the recovery point is recorded and never cut.
+import { assert } from '../base/assert.ts';
+import { leaderEpoch, offset, position, type Offset } from '../base/brands.ts';
+import { segmentFileName } from '../format/segment.ts';
+import type { DiskFile } from '../ports/disk.ts';
+import type { Checkpoint } from './checkpoint-slot.ts';
+import type { LoadedCheckpoint } from './checkpoint-file.ts';
+import { walkFile, type WalkStop } from './file-walk.ts';
+import type { LogState } from './log-state.ts';
+import { quarantineBytes, quarantineMove } from './quarantine.ts';
+import { loadIndexFiles, readSeal, rebuildSegment } from './segment-loader.ts';
+import { withFile } from './sealing.ts';
+import { emptyFacts, Segment } from './segment.ts';
+import { SegmentIndex } from './segment-index.ts';
+import { findContinuation, isTornBatch, nonZeroEnd } from './tail-scan.ts';
+import type { RecoveryReport } from './contract.ts';
+
+export interface Recovered {
+  readonly report: Omit<RecoveryReport, 'damaged'>;
+  /** Sealed segments whose indexes and seal are to be made anew. */
+  readonly unsealed: readonly Segment[];
+}
+
+interface Findings {
+  bytesScanned: number;
+  bytesQuarantined: number;
+  cutReason: string | undefined;
+  tailHole: boolean;
+}
+
+/** Fills `state` with the segments that are there; the last one is active and open when it resolves. */
+export async function recoverLog(state: LogState, bases: readonly Offset[], loaded: LoadedCheckpoint, clean: boolean): Promise<Recovered> {
+  const checkpoint = loaded.kind === 'ok' ? loaded.checkpoint : undefined;
+  for (const [index, base] of bases.entries()) {
+    const segment = new Segment(base, segmentPath(state, base), bases[index + 1] ?? base, state.config.segmentBytes);
+    segment.sealed = index < bases.length - 1;
+    state.segments.push(segment);
+  }
+  const found: Findings = { bytesScanned: 0, bytesQuarantined: 0, cutReason: undefined, tailHole: false };
+  const report = (kind: RecoveryReport['kind'], recoveryPoint: Offset): Omit<RecoveryReport, 'damaged'> => ({
+    kind,
+    recoveryPoint,
+    ...found,
+    checkpointLost: loaded.kind === 'lost',
+  });
+  const last = state.segments.at(-1);
+  if (last === undefined) {
+    const end = checkpoint?.recoveryPoint ?? offset(0);
+    const start = checkpoint?.logStart ?? offset(0);
+    state.restore({ logStart: start, logEnd: end, synced: end }, checkpoint?.epochs ?? []);
+    state.addDamage(start, end, 'the segment files are gone');
+    await startActive(state, end);
+    return { report: report(checkpoint === undefined ? 'created' : 'tail', end), unsealed: [] };
+  }
+  if (clean && checkpoint !== undefined && (await openClean(state, last, checkpoint))) {
+    return { report: report('clean', checkpoint.recoveryPoint), unsealed: [] };
+  }
+  const unsealed = await recoverTail(state, checkpoint, found);
+  state.metrics.recoveries.add(1);
+  state.metrics.quarantinedBytes.add(found.bytesQuarantined);
+  return { report: report('tail', checkpoint?.recoveryPoint ?? last.baseOffset), unsealed };
+}
+
+function segmentPath(state: LogState, base: Offset): string {
+  return `${state.directory}/${segmentFileName(base, 'log')}`;
+}
+
+/** False: the files are not what the checkpoint says; they have to be walked. */
+async function openClean(state: LogState, last: Segment, checkpoint: Checkpoint): Promise<boolean> {
+  const { active } = checkpoint;
+  const first = state.segments[0];
+  if (!checkpoint.clean || active === undefined || checkpoint.segmentBase !== last.baseOffset) return false;
+  if (first === undefined || first.baseOffset > checkpoint.logStart) return false;
+  const file = await state.health.guard('opening a segment failed', () => last.open(state.deps.disk));
+  const size = await state.health.guard('looking at a segment failed', () => file.size());
+  if (size < active.size) return false;
+  last.nextOffset = checkpoint.recoveryPoint;
+  last.facts = { ...active };
+  last.padded = size > active.size;
+  last.capacity = Math.max(state.config.segmentBytes, active.size);
+  last.appendedFrom = active.size;
+  state.restore({ logStart: checkpoint.logStart, logEnd: checkpoint.recoveryPoint, synced: checkpoint.recoveryPoint }, checkpoint.epochs);
+  state.highWatermark = checkpoint.highWatermark;
+  if (active.size === 0) last.index = new SegmentIndex(state.config.indexIntervalBytes);
+  else if (!(await loadIndexFiles(state, last))) await rebuildSegment(state, last);
+  return true;
+}
+
+async function recoverTail(state: LogState, checkpoint: Checkpoint | undefined, found: Findings): Promise<Segment[]> {
+  const epochs = checkpoint === undefined ? await epochsOfSealed(state) : checkpoint.epochs;
+  const firstBase = state.segments[0]?.baseOffset ?? offset(0);
+  const logStart = checkpoint?.logStart ?? firstBase;
+  const start = whereToWalk(state, checkpoint);
+  state.restore({ logStart, logEnd: offset(Math.max(start.offset, logStart)), synced: offset(Math.max(start.offset, logStart)) }, epochs);
+  if (checkpoint !== undefined) state.highWatermark = checkpoint.highWatermark;
+  state.addDamage(logStart, offset(Math.min(firstBase, Math.max(start.offset, logStart))), 'the first segment files are gone');
+  const walked = await walkTail(state, start, found);
+  await finishTail(state, checkpoint?.recoveryPoint ?? start.offset, logStart);
+  return walked;
+}
+
+interface WalkStart {
+  readonly index: number;
+  readonly position: number;
+  readonly offset: Offset;
+}
+
+/** The recovery point; without one, the start of the last segment: what is sealed is never tail. */
+function whereToWalk(state: LogState, checkpoint: Checkpoint | undefined): WalkStart {
+  const lastIndex = state.segments.length - 1;
+  const last = state.segments[lastIndex];
+  assert(last !== undefined, 'there is a segment');
+  if (checkpoint === undefined) return { index: lastIndex, position: 0, offset: last.baseOffset };
+  const index = state.segments.findIndex((segment) => segment.baseOffset === checkpoint.segmentBase);
+  if (index >= 0) return { index, position: checkpoint.segmentPosition, offset: checkpoint.recoveryPoint };
+  const below = state.segmentIndexAt(checkpoint.recoveryPoint);
+  const segment = state.segments[Math.max(0, below)];
+  assert(segment !== undefined, 'there is a segment');
+  return { index: Math.max(0, below), position: 0, offset: segment.baseOffset };
+}
+
+async function epochsOfSealed(state: LogState): Promise<{ epoch: ReturnType<typeof leaderEpoch>; startOffset: Offset }[]> {
+  const epochs: { epoch: ReturnType<typeof leaderEpoch>; startOffset: Offset }[] = [];
+  const add = (epoch: number, at: number): void => {
+    if (epoch > (epochs.at(-1)?.epoch ?? -1)) epochs.push({ epoch: leaderEpoch(epoch), startOffset: offset(at) });
+  };
+  for (const segment of state.segments.filter((each) => each.sealed)) {
+    const seal = await readSeal(state, segment);
+    if (seal !== undefined) {
+      if (seal.facts.firstEpoch >= 0) add(seal.facts.firstEpoch, segment.baseOffset);
+      for (const entry of seal.epochs) add(entry.epoch, entry.startOffset);
+      continue;
+    }
+    await withFile(state, segment, async (file) => {
+      const from = { position: 0, offset: segment.baseOffset, epochAtLeast: -1, to: await file.size() };
+      await walkFile(file, state.deps.clock, state.deps.crc32c, from, ({ header }) => {
+        add(header.leaderEpoch, header.baseOffset);
+        return header.lastOffset + 1 < segment.nextOffset;
+      });
+    });
+  }
+  return epochs;
+}
+
+/** Walks segment after segment. Returns those that are to be sealed anew. */
+async function walkTail(state: LogState, start: WalkStart, found: Findings): Promise<Segment[]> {
+  const walked: Segment[] = [];
+  let from = { position: start.position, offset: start.offset };
+  for (let index = start.index; index < state.segments.length; index += 1) {
+    const segment = state.segments[index];
+    assert(segment !== undefined, 'a segment to walk');
+    const isLast = index === state.segments.length - 1;
+    walked.push(segment);
+    const file = await state.health.guard('opening a segment failed', () => state.deps.disk.open(segment.path, 'write'));
+    try {
+      const end = await walkOne(state, segment, file, from, isLast, found);
+      segment.nextOffset = end.offset;
+      if (end.cut) await moveLaterAway(state, index, found);
+      await state.health.guard('cutting the tail of a segment failed', async () => {
+        // What was recovered is durable before anybody reads it, and nothing old is left behind the end.
+        await file.truncate(end.position);
+        await file.sync();
+      });
+    } finally {
+      await file.close();
+    }
+    const next = state.segments[index + 1];
+    if (next === undefined) break;
+    from = { position: 0, offset: next.baseOffset };
+  }
+  return walked;
+}
+
+interface TailEnd {
+  readonly position: number;
+  readonly offset: Offset;
+  /** Later segments belong to the tail that was cut. */
+  readonly cut: boolean;
+}
+
+async function walkOne(
+  state: LogState,
+  segment: Segment,
+  file: DiskFile,
+  from: { readonly position: number; readonly offset: Offset },
+  isLast: boolean,
+  found: Findings,
+): Promise<TailEnd> {
+  const { clock, crc32c } = state.deps;
+  const size = await state.health.guard('looking at a segment failed', () => file.size());
+  const boundary = segment.nextOffset;
+  // Shorter than what was synced: walked from its start, to see what is left.
+  let at = from.position <= size ? from : { position: 0, offset: segment.baseOffset };
+  await state.health.guard('reading a segment failed', () => file.dropCache(position(0), size));
+  for (;;) {
+    const stop = await state.health.guard('reading a segment failed', () =>
+      walkFile(file, clock, crc32c, { ...at, epochAtLeast: state.epochs.epochAt(at.offset) ?? -1, to: size }, ({ header }) => {
+        state.epochs.begin(leaderEpoch(header.leaderEpoch), offset(header.baseOffset));
+        return isLast || header.lastOffset + 1 < boundary;
+      }),
+    );
+    found.bytesScanned += stop.position - at.position;
+    if (!isLast && stop.offset >= boundary) return { position: stop.position, offset: boundary, cut: false };
+    const next = await decideStop(state, segment, file, { stop, size, from, isLast, boundary }, found);
+    if ('end' in next) return next.end;
+    at = next.resume;
+  }
+}
+
+interface Stopped {
+  readonly stop: WalkStop;
+  readonly size: number;
+  readonly from: { readonly offset: Offset };
+  readonly isLast: boolean;
+  readonly boundary: Offset;
+}
+
+async function decideStop(
+  state: LogState,
+  segment: Segment,
+  file: DiskFile,
+  { stop, size, from, isLast, boundary }: Stopped,
+  found: Findings,
+): Promise<{ readonly end: TailEnd } | { readonly resume: { readonly position: number; readonly offset: Offset } }> {
+  const { health, config } = state;
+  const below = stop.offset < from.offset;
+  const continuation = stop.kind === 'end' ? undefined : await health.guard('reading a segment failed', () => findContinuation(state, file, stop.position, size, stop.offset));
+  const laterHolds = !isLast && (await laterHoldsBatches(state, segment));
+  if (below || (config.fsync === 'always' && (continuation !== undefined || laterHolds))) {
+    if (continuation !== undefined && (isLast || continuation.offset < boundary)) {
+      state.addDamage(stop.offset, continuation.offset, `${segment.path} at ${String(stop.position)}: ${stop.detail}`);
+      segment.resyncs.push(continuation);
+      return { resume: continuation };
+    }
+    const lostTo = isLast ? from.offset : boundary;
+    state.addDamage(stop.offset, lostTo, `${segment.path} at ${String(stop.position)}: ${stop.detail}`);
+    return { end: { position: size, offset: offset(Math.max(stop.offset, lostTo)), cut: false } };
+  }
+  if (continuation !== undefined || laterHolds) found.tailHole = true;
+  const torn = continuation !== undefined || (await isTornBatch(file, stop.position, size, stop.offset)) || config.preallocate !== 'recycle';
+  const lostEnd = stop.kind === 'end' || !torn ? stop.position : await health.guard('reading a segment failed', () => nonZeroEnd(state, file, stop.position, size));
+  if (lostEnd > stop.position || laterHolds) {
+    found.cutReason = stop.detail === '' ? 'a hole' : stop.detail;
+    await quarantineTail(state, file, stop, lostEnd, found);
+  }
+  return { end: { position: stop.position, offset: stop.offset, cut: !isLast } };
+}
+
+async function quarantineTail(state: LogState, file: DiskFile, stop: WalkStop, end: number, found: Findings): Promise<void> {
+  if (end <= stop.position) return;
+  const copy = await state.health.guard('writing to quarantine failed', () =>
+    quarantineBytes(state.deps, file, stop.position, end, `torn tail at offset ${String(stop.offset)}: ${stop.detail}`),
+  );
+  found.bytesQuarantined += end - stop.position;
+  state.deps.telemetry.log('warn', 'log.tail-cut', { directory: state.directory, offset: stop.offset, bytes: end - stop.position, reason: stop.detail, copy });
+}
+
+async function laterHoldsBatches(state: LogState, segment: Segment): Promise<boolean> {
+  for (const later of state.segments.filter((each) => each.baseOffset > segment.baseOffset)) {
+    const holds = await withFile(state, later, async (file) => {
+      const from = { position: 0, offset: later.baseOffset, epochAtLeast: -1, to: await file.size() };
+      const stop = await walkFile(file, state.deps.clock, state.deps.crc32c, from, () => false);
+      return stop.position > 0;
+    });
+    if (holds) return true;
+  }
+  return false;
+}
+
+async function moveLaterAway(state: LogState, index: number, found: Findings): Promise<void> {
+  const later = state.segments.splice(index + 1);
+  for (const segment of later) {
+    segment.removed = true;
+    const bytes = await withFile(state, segment, async (file) => nonZeroEnd(state, file, 0, await file.size()));
+    await state.health.guard('moving a segment to quarantine failed', async () => {
+      if (bytes > 0) await quarantineMove(state.deps, segment.path, 'it lies behind a hole in the log', bytes);
+      else await state.deps.disk.unlink(segment.path);
+      await state.deps.disk.syncDirectory(state.directory);
+    });
+    found.bytesQuarantined += bytes;
+  }
+}
+
+/** The last segment is closed as it is, and a new one begins: appends never go into a file that a crash has touched. */
+async function finishTail(state: LogState, recoveryPoint: Offset, logStart: Offset): Promise<void> {
+  const last = state.segments.at(-1);
+  assert(last !== undefined, 'there is a segment');
+  const end = offset(Math.max(last.nextOffset, recoveryPoint, logStart));
+  state.addDamage(offset(Math.max(last.nextOffset, logStart)), offset(Math.max(recoveryPoint, last.nextOffset)), 'records that were synced are not in the files');
+  state.restore({ logStart: state.logStart, logEnd: end, synced: end }, state.epochs.entries);
+  const size = await withFile(state, last, (file) => file.size());
+  if (size === 0 && last.baseOffset === end) {
+    const file = await state.health.guard('opening a segment failed', () => last.open(state.deps.disk));
+    assert(file.path === last.path, 'the active segment is open');
+    last.facts = emptyFacts();
+    last.index = new SegmentIndex(state.config.indexIntervalBytes);
+    return;
+  }
+  last.sealed = true;
+  last.nextOffset = end;
+  await startActive(state, end);
+}
+
+/** Creates an empty segment there. Its name is durable when it resolves. */
+export async function startActive(state: LogState, base: Offset): Promise<void> {
+  const { disk } = state.deps;
+  const path = segmentPath(state, base);
+  const segment = new Segment(base, path, base, state.config.segmentBytes);
+  segment.file = await state.health.guardSpace('creating a segment failed', () => disk.open(path, 'create'));
+  await state.health.guard('directory fsync failed', () => disk.syncDirectory(state.directory));
+  segment.facts = emptyFacts();
+  segment.index = new SegmentIndex(state.config.indexIntervalBytes);
+  state.segments.push(segment);
+}

@@ -1,0 +1,84 @@
+// What a rolled segment gets: its real size, its index files, its seal. All of it is derived from the log.
+import { position } from '../base/brands.ts';
+import { segmentFileName, type SegmentSuffix } from '../format/segment.ts';
+import type { DiskFile } from '../ports/disk.ts';
+import { isPressure } from './health.ts';
+import type { LogState } from './log-state.ts';
+import { encodeSeal } from './seal-file.ts';
+import type { Segment } from './segment.ts';
+import { writeSmallFile } from './small-file.ts';
+
+const PIECE_BYTES = 1024 * 1024;
+
+/** Called after the last fdatasync of the segment. Safe to repeat. */
+export async function sealSegment(state: LogState, segment: Segment): Promise<void> {
+  if (segment.removed || !segment.sealed || segment.facts === undefined) return;
+  segment.facts.crc ??= await withFile(state, segment, (file) => fileCrc(state, file, segment.size));
+  await state.exclusive(async () => {
+    if (segment.removed || !segment.sealed || state.health.failed) return;
+    const { file } = segment;
+    if (file !== undefined && segment.padded) {
+      // Nobody touches the pages behind the data, whatever the mapping covers.
+      await state.health.guard('cutting a sealed segment to its size failed', async () => {
+        await file.truncate(segment.size);
+        await file.sync();
+      });
+      segment.padded = false;
+    }
+    await writeDerivedFiles(state, segment);
+    if (file !== undefined) {
+      segment.file = undefined;
+      await state.health.guard('closing a segment failed', () => file.close());
+    }
+  });
+}
+
+/** Left out when the disk is full: they are rebuilt when they are missed. */
+export async function writeDerivedFiles(state: LogState, segment: Segment): Promise<void> {
+  const { facts, index } = segment;
+  if (facts === undefined) return;
+  const { crc } = facts;
+  const { disk, crc32c } = state.deps;
+  const epochs = state.epochs.entries.filter((entry) => entry.startOffset >= segment.baseOffset && entry.startOffset < segment.nextOffset);
+  try {
+    await state.health.guardSpace('writing an index failed', async () => {
+      if (index !== undefined) {
+        await writeSmallFile(disk, sidePath(state, segment, 'index'), index.offsetBytes);
+        await writeSmallFile(disk, sidePath(state, segment, 'timeindex'), index.timeBytes);
+      }
+      if (crc === undefined) return;
+      const seal = encodeSeal({ baseOffset: segment.baseOffset, nextOffset: segment.nextOffset, facts: { ...facts, crc }, epochs }, crc32c);
+      await writeSmallFile(disk, sidePath(state, segment, 'seal'), seal);
+    });
+  } catch (error) {
+    if (!isPressure(error)) throw error;
+    state.deps.telemetry.log('warn', 'log.index-not-written', { directory: state.directory, baseOffset: segment.baseOffset });
+  }
+}
+
+export function sidePath(state: LogState, segment: Segment, suffix: SegmentSuffix): string {
+  return `${state.directory}/${segmentFileName(segment.baseOffset, suffix)}`;
+}
+
+/** A handle of its own: whoever walks a file is not disturbed by the one who closes the segment's. */
+export async function withFile<Result>(state: LogState, segment: Segment, use: (file: DiskFile) => Promise<Result>): Promise<Result> {
+  const file = await state.health.guardSpace('opening a segment failed', () => state.deps.disk.open(segment.path, 'read'));
+  try {
+    return await state.health.guard('reading a segment failed', () => use(file));
+  } finally {
+    await file.close();
+  }
+}
+
+async function fileCrc(state: LogState, file: DiskFile, bytes: number): Promise<number> {
+  const buffer = new Uint8Array(Math.min(PIECE_BYTES, Math.max(1, bytes)));
+  let crc = 0;
+  for (let at = 0; at < bytes; ) {
+    const got = await file.read(buffer.subarray(0, Math.min(buffer.length, bytes - at)), position(at));
+    if (got === 0) break;
+    crc = state.deps.crc32c(buffer.subarray(0, got), crc);
+    at += got;
+    await state.deps.clock.yieldNow();
+  }
+  return crc;
+}

@@ -1,0 +1,174 @@
+// A sealed segment is opened when somebody first wants it: its seal says what it holds, its index files where. Whatever is
+// missing or wrong there is rebuilt from the log, with every batch checked.
+import { position } from '../base/brands.ts';
+import { readU32 } from '../base/bytes.ts';
+import type { DiskFile } from '../ports/disk.ts';
+import { recordDamage } from './damage.ts';
+import { walkFile, type WalkedBatch } from './file-walk.ts';
+import { isNotFound } from './health.ts';
+import type { LogState } from './log-state.ts';
+import { decodeSeal, SEAL_BYTES_MAX, type Seal } from './seal-file.ts';
+import { sidePath, withFile, writeDerivedFiles } from './sealing.ts';
+import { emptyFacts, type Segment } from './segment.ts';
+import { OFFSET_ENTRY_BYTES, SegmentIndex, TIME_ENTRY_BYTES } from './segment-index.ts';
+import { readSmallFile } from './small-file.ts';
+
+/** Size, timestamps and epochs of a segment, from its seal where that is intact. */
+export async function loadFacts(state: LogState, segment: Segment): Promise<void> {
+  if (segment.facts !== undefined) return;
+  const seal = await readSeal(state, segment);
+  // Read meanwhile by somebody else, or removed.
+  if (segment.facts !== undefined || segment.removed) return;
+  if (seal === undefined) await rebuildSegment(state, segment);
+  else segment.facts = seal.facts;
+}
+
+export async function readSeal(state: LogState, segment: Segment): Promise<Seal | undefined> {
+  const { deps, health } = state;
+  const bytes = await health.guard('reading a seal failed', () => readSmallFile(deps.disk, sidePath(state, segment, 'seal'), SEAL_BYTES_MAX));
+  const seal = bytes === undefined ? undefined : decodeSeal(bytes, deps.crc32c);
+  if (seal === undefined || seal.baseOffset !== segment.baseOffset || seal.nextOffset !== segment.nextOffset) return undefined;
+  const file = await health.guardSpace('opening a segment failed', () => deps.disk.open(segment.path, 'read')).catch((error: unknown) => {
+    if (segment.removed) return undefined;
+    throw error;
+  });
+  if (file === undefined) return undefined;
+  try {
+    return (await file.size()) >= seal.facts.size ? seal : undefined;
+  } finally {
+    await file.close();
+  }
+}
+
+/** Facts, index and mapping are there when it resolves, unless the segment was removed meanwhile. */
+export async function loadForReading(state: LogState, segment: Segment): Promise<void> {
+  await loadFacts(state, segment);
+  if (segment.removed) return;
+  if (segment.index === undefined) await loadIndex(state, segment);
+  if (segment.removed) return;
+  if (segment.mapped === undefined) {
+    try {
+      await segment.open(state.deps.disk);
+    } catch (error) {
+      if (segment.removed) return;
+      if (isNotFound(error)) state.health.fail('a segment file is gone', error);
+      throw error;
+    }
+    segment.map();
+    // The mapping lives on without the handle.
+    if (segment.sealed) await closeHandle(state, segment);
+  }
+  if (segment.sealed) state.cache.touch(segment);
+}
+
+async function closeHandle(state: LogState, segment: Segment): Promise<void> {
+  const { file } = segment;
+  // A segment that is still to be cut to its size keeps its handle until it is sealed.
+  if (file === undefined || segment.padded) return;
+  segment.file = undefined;
+  await state.health.guard('closing a segment failed', () => file.close());
+}
+
+async function loadIndex(state: LogState, segment: Segment): Promise<void> {
+  if (!(await loadIndexFiles(state, segment)) && !segment.removed) await rebuildSegment(state, segment);
+}
+
+/** False: a file is missing or wrong. */
+export async function loadIndexFiles(state: LogState, segment: Segment): Promise<boolean> {
+  const { deps, health } = state;
+  const bytesMax = segment.size + OFFSET_ENTRY_BYTES;
+  const [offsets, times] = await health.guard('reading an index failed', async () => [
+    await readSmallFile(deps.disk, sidePath(state, segment, 'index'), bytesMax),
+    await readSmallFile(deps.disk, sidePath(state, segment, 'timeindex'), bytesMax * 2),
+  ]);
+  if (segment.index !== undefined) return true;
+  if (offsets !== undefined && times !== undefined && plausible(segment, offsets, times)) {
+    segment.index = new SegmentIndex(state.config.indexIntervalBytes, offsets, times);
+    return true;
+  }
+  return false;
+}
+
+/** Entries rise, lie inside the segment, and the files end with a whole entry. */
+function plausible(segment: Segment, offsets: Uint8Array, times: Uint8Array): boolean {
+  if (offsets.length % OFFSET_ENTRY_BYTES !== 0 || times.length % TIME_ENTRY_BYTES !== 0) return false;
+  let previousOffset = 0;
+  let previousPosition = 0;
+  for (let at = 0; at < offsets.length; at += OFFSET_ENTRY_BYTES) {
+    const relative = readU32(offsets, at);
+    const where = readU32(offsets, at + 4);
+    if (relative <= previousOffset || where <= previousPosition) return false;
+    previousOffset = relative;
+    previousPosition = where;
+  }
+  if (previousPosition >= Math.max(1, segment.size) || segment.baseOffset + previousOffset >= Math.max(segment.nextOffset, segment.baseOffset + 1)) return false;
+  return timesPlausible(segment, times);
+}
+
+function timesPlausible(segment: Segment, times: Uint8Array): boolean {
+  let previousHigh = 0;
+  let previousLow = -1;
+  let previousOffset = 0;
+  for (let at = 0; at < times.length; at += TIME_ENTRY_BYTES) {
+    const high = readU32(times, at);
+    const low = readU32(times, at + 4);
+    const relative = readU32(times, at + 8);
+    const rises = high > previousHigh || (high === previousHigh && low > previousLow);
+    if (!rises || relative <= previousOffset || segment.baseOffset + relative >= segment.nextOffset) return false;
+    previousHigh = high;
+    previousLow = low;
+    previousOffset = relative;
+  }
+  return true;
+}
+
+/** Walks the whole segment: facts, indexes and seal come anew from it, and damage that is met is recorded. */
+export async function rebuildSegment(state: LogState, segment: Segment, how: { readonly keepSeal: boolean } = { keepSeal: false }): Promise<void> {
+  state.metrics.indexRebuilds.add(1);
+  state.deps.telemetry.log('info', 'log.index-rebuilt', { directory: state.directory, baseOffset: segment.baseOffset });
+  const intact = await withFile(state, segment, (file) => walkSegment(state, segment, file));
+  if (segment.removed) return;
+  // A seal of damaged bytes would call them good.
+  if (intact && segment.sealed && !how.keepSeal) await writeDerivedFiles(state, segment);
+}
+
+/** True: every batch is good. */
+async function walkSegment(state: LogState, segment: Segment, file: DiskFile): Promise<boolean> {
+  const { clock, crc32c } = state.deps;
+  const facts = emptyFacts();
+  const index = new SegmentIndex(state.config.indexIntervalBytes);
+  const fileSize = await file.size();
+  let crc = 0;
+  const visit = ({ header, position: at, bytes }: WalkedBatch): boolean => {
+    index.note(header.baseOffset - segment.baseOffset, at, facts.maxTimestamp);
+    if (facts.recordCount === 0) {
+      facts.firstTimestamp = header.baseTimestamp;
+      facts.firstEpoch = header.leaderEpoch;
+    }
+    facts.recordCount += header.recordCount;
+    facts.lastEpoch = header.leaderEpoch;
+    facts.maxTimestamp = Math.max(facts.maxTimestamp, header.maxTimestamp);
+    crc = crc32c(bytes, crc);
+    return header.lastOffset + 1 < segment.nextOffset;
+  };
+  let intact = true;
+  let from = { position: 0, offset: segment.baseOffset, epochAtLeast: -1, to: fileSize };
+  for (;;) {
+    const stop = await walkFile(file, clock, crc32c, from, visit);
+    facts.size = stop.position;
+    if (stop.offset >= segment.nextOffset) break;
+    intact = false;
+    const resync = await recordDamage(state, segment, file, fileSize, stop);
+    if (resync === undefined) {
+      facts.size = fileSize;
+      break;
+    }
+    from = { position: resync.position, offset: resync.offset, epochAtLeast: stop.epoch, to: fileSize };
+  }
+  facts.crc = intact ? crc : undefined;
+  facts.rolledMs = segment.facts?.rolledMs ?? state.deps.clock.wallMs();
+  if (!segment.sealed) facts.rolledMs = -1;
+  segment.facts = facts;
+  segment.index = index;
+  return intact;
+}

@@ -1,0 +1,141 @@
+// Removing the tail, as a replica that has diverged must: recorded first, then copied to quarantine, then cleared.
+import { assert } from '../base/assert.ts';
+import { offset, position, type Offset } from '../base/brands.ts';
+import type { CheckpointFile } from './checkpoint-file.ts';
+import type { Committer } from './committer.ts';
+import { walkFile } from './file-walk.ts';
+import type { LogState } from './log-state.ts';
+import type { OwnerSnapshots } from './owner-snapshot.ts';
+import { quarantineBytes, quarantineMove } from './quarantine.ts';
+import { loadFacts } from './segment-loader.ts';
+import { sidePath, withFile } from './sealing.ts';
+import { emptyFacts, type Segment, type SegmentFacts } from './segment.ts';
+import { SegmentIndex } from './segment-index.ts';
+import { startActive } from './recovery.ts';
+import { unlinkIfThere } from './small-file.ts';
+
+export interface TruncationParts {
+  readonly state: LogState;
+  readonly committer: Committer;
+  readonly checkpoint: CheckpointFile;
+  readonly snapshots: OwnerSnapshots;
+}
+
+/** The writer is held. Cuts at the start of the batch that holds `to`; resolves to the new log end. */
+export async function truncateLog(parts: TruncationParts, to: Offset): Promise<Offset> {
+  const { state, committer, checkpoint, snapshots } = parts;
+  if (to >= state.logEnd) return state.logEnd;
+  assert(to >= state.logStart, `truncation to ${String(to)}, below the log start ${String(state.logStart)}`);
+  await committer.quiesce();
+  const index = Math.max(0, state.segmentIndexAt(to));
+  const segment = state.segments[index];
+  assert(segment !== undefined, 'a segment holds the offset');
+  await loadFacts(state, segment);
+  const cut = await findCut(state, segment, to);
+  state.cutTo(cut.offset);
+  // Lowered before anything goes: a crash in between finds a recovery point that is true.
+  await checkpoint.recordDurably(offset(Math.min(state.synced, cut.offset)), { baseOffset: segment.baseOffset, size: cut.position });
+  await snapshots.truncate(cut.offset);
+  for (const later of state.segments.splice(index + 1).toReversed()) await moveAway(state, later);
+  await clearTail(state, segment, cut);
+  committer.truncated();
+  await checkpoint.recordDurably(state.synced, { baseOffset: state.active.baseOffset, size: state.active.size });
+  return cut.offset;
+}
+
+interface CutPlace {
+  readonly position: number;
+  readonly offset: Offset;
+  readonly facts: SegmentFacts;
+  readonly index: SegmentIndex;
+}
+
+/** Walks the segment from its start: what stays gets its facts and indexes anew. */
+async function findCut(state: LogState, segment: Segment, to: Offset): Promise<CutPlace> {
+  const facts = emptyFacts();
+  const index = new SegmentIndex(state.config.indexIntervalBytes);
+  const { size } = segment;
+  let crc = 0;
+  let cutOffset = -1;
+  const stop = await withFile(state, segment, async (file) => {
+    return walkFile(file, state.deps.clock, state.deps.crc32c, { position: 0, offset: segment.baseOffset, epochAtLeast: -1, to: size }, ({ header, position: at, bytes }) => {
+      if (header.lastOffset >= to) {
+        cutOffset = header.baseOffset;
+        return false;
+      }
+      index.note(header.baseOffset - segment.baseOffset, at, facts.maxTimestamp);
+      if (facts.recordCount === 0) {
+        facts.firstTimestamp = header.baseTimestamp;
+        facts.firstEpoch = header.leaderEpoch;
+      }
+      facts.recordCount += header.recordCount;
+      facts.lastEpoch = header.leaderEpoch;
+      facts.maxTimestamp = Math.max(facts.maxTimestamp, header.maxTimestamp);
+      crc = state.deps.crc32c(bytes, crc);
+      facts.size = at + bytes.length;
+      return true;
+    });
+  });
+  // A walk that met damage ends there: what lies behind it goes with the tail.
+  facts.crc = stop.kind === 'fault' ? undefined : crc;
+  return { position: facts.size, offset: cutOffset >= 0 ? offset(cutOffset) : stop.offset, facts, index };
+}
+
+async function moveAway(state: LogState, segment: Segment): Promise<void> {
+  segment.removed = true;
+  state.cache.forget(segment);
+  segment.retireMapping();
+  await state.health.guard('moving a segment to quarantine failed', async () => {
+    const bytes = segment.facts?.size ?? 0;
+    const { file } = segment;
+    segment.file = undefined;
+    if (file !== undefined) await file.close();
+    if (bytes === 0 && segment.facts !== undefined) await state.deps.disk.unlink(segment.path);
+    else await quarantineMove(state.deps, segment.path, 'truncated', bytes);
+    for (const suffix of ['index', 'timeindex', 'seal'] as const) await unlinkIfThere(state.deps.disk, sidePath(state, segment, suffix));
+    await state.deps.disk.syncDirectory(state.directory);
+  });
+}
+
+async function clearTail(state: LogState, segment: Segment, cut: CutPlace): Promise<void> {
+  const { size } = segment;
+  const wasSealed = segment.sealed;
+  if (size > cut.position) {
+    await state.health.guard('truncating a segment failed', async () => {
+      const file = await state.deps.disk.open(segment.path, 'write');
+      try {
+        await quarantineBytes(state.deps, file, cut.position, size, `truncated to offset ${String(cut.offset)}`);
+        // Cleared and not cut off: somebody may still hold a slice of the mapping.
+        await file.writeZeros(position(cut.position), size - cut.position);
+        await file.sync();
+      } finally {
+        await file.close();
+      }
+    });
+    state.metrics.quarantinedBytes.add(size - cut.position);
+  }
+  segment.mapped?.verified.cut(cut.position);
+  segment.nextOffset = cut.offset;
+  segment.facts = { ...cut.facts, rolledMs: wasSealed ? state.deps.clock.wallMs() : -1 };
+  segment.index = cut.index;
+  segment.appendedFrom = Math.min(segment.appendedFrom, cut.position);
+  segment.resyncs.splice(0, segment.resyncs.length, ...segment.resyncs.filter((resync) => resync.position < cut.position));
+  if (!wasSealed) {
+    segment.padded = true;
+    return;
+  }
+  for (const suffix of ['index', 'timeindex', 'seal'] as const) {
+    await state.health.guard('removing an index failed', () => unlinkIfThere(state.deps.disk, sidePath(state, segment, suffix)));
+  }
+  if (cut.position > 0) {
+    await startActive(state, cut.offset);
+    return;
+  }
+  // Nothing of it stays: it is active again, under the same name.
+  state.cache.forget(segment);
+  segment.retireMapping();
+  segment.sealed = false;
+  segment.padded = true;
+  segment.capacity = Math.max(state.config.segmentBytes, size);
+  await state.health.guard('opening a segment failed', () => segment.open(state.deps.disk));
+}
