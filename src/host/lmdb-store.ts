@@ -100,7 +100,7 @@ class LmdbStore implements MetadataStore {
 
   async replace(appliedIndex: number, entries: ReadonlyMap<string, Uint8Array>): Promise<void> {
     await this.commit((database) => {
-      for (const key of [...this.checksums.keys()]) {
+      for (const key of this.checksums.keys()) {
         if (!entries.has(key)) this.change(database, { key, value: undefined });
       }
       for (const [key, value] of entries) this.change(database, { key, value });
