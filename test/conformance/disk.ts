@@ -37,11 +37,11 @@ async function content(file: DiskFile): Promise<Uint8Array> {
 export function diskConformance(name: string, makeDisk: () => Promise<DiskUnderTest>): void {
   const check = (title: string, body: (disk: Disk, second: Disk) => Promise<void>): void => {
     test(title, async () => {
-      const { disk, second, run, close } = await makeDisk();
+      const target = await makeDisk();
       try {
-        await run(() => body(disk, second));
+        await target.run(() => body(target.disk, target.second));
       } finally {
-        await close();
+        await target.close();
       }
     });
   };

@@ -5,8 +5,10 @@ import * as path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { loadAddon } from '../../src/host/addon.ts';
 import { openDisk } from '../../src/host/disk.ts';
+import { lmdbStore } from '../../src/host/lmdb-store.ts';
 import { tcpNetwork } from '../../src/platform/tcp.ts';
 import { diskConformance } from './disk.ts';
+import { metadataStoreConformance } from './metadata-store.ts';
 import { networkConformance } from './network.ts';
 
 const addonPath = path.resolve(import.meta.dirname, '../../native/build/rivulet.node');
@@ -34,3 +36,15 @@ for (const receiveInPlace of [true, false]) {
     };
   });
 }
+
+metadataStoreConformance('host', async () => {
+  const root = await fs.mkdtemp(path.join(os.tmpdir(), 'rivulet-meta-'));
+  const folder = path.join(root, 'meta');
+  const quarantine = path.join(root, 'quarantine');
+  await Promise.all([fs.mkdir(folder), fs.mkdir(quarantine)]);
+  return {
+    open: () => lmdbStore({ folder, quarantine }),
+    run: (work) => work(),
+    close: () => fs.rm(root, { recursive: true, force: true }),
+  };
+});

@@ -21,7 +21,7 @@ class Recorder implements ConnectionHandler {
   drains = 0;
   eventsAfterEnd = 0;
   private readonly room: Uint8Array;
-  private readonly waiting: { readonly ready: () => boolean; readonly go: () => void }[] = [];
+  private waiting: { readonly ready: () => boolean; readonly go: () => void }[] = [];
 
   constructor(roomBytes = 1000) {
     this.room = new Uint8Array(roomBytes);
@@ -49,11 +49,9 @@ class Recorder implements ConnectionHandler {
   }
 
   private look(): void {
-    for (const entry of [...this.waiting]) {
-      if (!entry.ready()) continue;
-      this.waiting.splice(this.waiting.indexOf(entry), 1);
-      entry.go();
-    }
+    const ready = this.waiting.filter((entry) => entry.ready());
+    this.waiting = this.waiting.filter((entry) => !ready.includes(entry));
+    for (const entry of ready) entry.go();
   }
 
   /** Bounded by the time limit of the test. */

@@ -230,7 +230,7 @@ describe('SimDisk.crash, names', () => {
     });
     const sizes = new Set<number | undefined>();
     for (let mask = 0; mask < 2 ** disk.pendingChoices(); mask += 1) sizes.add(disk.crashWith(mask).dump().get('a')?.length);
-    expect([...sizes].toSorted()).toEqual([10, 20]);
+    expect(sizes).toEqual(new Set([10, 20]));
   });
 
   test('a move between folders never loses the file; both folders synced, it is moved', async () => {
