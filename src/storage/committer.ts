@@ -1,5 +1,6 @@
 // Group commit. At most one fdatasync is in flight for a log; everything written before it began is durable when it ends,
 // and only then is the recovery point recorded. A sync that ends after a truncation raises nothing.
+import { assert } from '../base/assert.ts';
 import type { Offset } from '../base/brands.ts';
 import type { CancelTimer } from '../ports/clock.ts';
 import type { CheckpointFile } from './checkpoint-file.ts';
@@ -144,7 +145,8 @@ export class Committer {
   private async syncSegment(segment: Segment): Promise<void> {
     const { state } = this;
     const file = segment.file;
-    if (file === undefined || segment.removed) return;
+    if (segment.removed) return;
+    assert(file !== undefined, 'a segment with unsynced bytes is open');
     const startMs = state.deps.clock.bootMs();
     await state.health.guard('fdatasync failed', () => file.sync());
     state.metrics.syncSeconds.observe((state.deps.clock.bootMs() - startMs) / 1000);

@@ -1,6 +1,6 @@
 // One partition's log: the facade over writer, committer, reader, roller and retention, which share `LogState`.
 import { offset, type LeaderEpoch, type Offset } from '../base/brands.ts';
-import { parseSegmentFileName } from '../format/segment.ts';
+import { parseSegmentFileName, segmentFileName } from '../format/segment.ts';
 import { CheckpointFile, loadCheckpoint } from './checkpoint-file.ts';
 import { Committer } from './committer.ts';
 import type { LogConfig, StorageDeps } from './config.ts';
@@ -124,6 +124,13 @@ export class PartitionLog {
   get config(): LogConfig {
     return this.state.config;
   }
+  get isClosed(): boolean {
+    return this.closing !== undefined;
+  }
+  /** The storage has failed: the process is ending. */
+  get failed(): boolean {
+    return this.state.health.failed;
+  }
   get segmentCount(): number {
     return this.state.segments.length;
   }
@@ -220,8 +227,13 @@ export class PartitionLog {
 
   private async begin(unsealed: readonly Segment[]): Promise<void> {
     const { state } = this;
-    await this.checkpoint.recordDurably(state.synced, { baseOffset: state.active.baseOffset, size: state.active.size }, false);
-    await state.health.guard('directory fsync failed', () => state.deps.disk.syncDirectory(state.directory));
+    const place = { baseOffset: state.active.baseOffset, size: state.active.size };
+    // After a clean stop nothing is new: that this run is not clean the store has recorded already.
+    if (this.opened.kind === 'clean') this.checkpoint.recordSynced(state.synced, place);
+    else {
+      await this.checkpoint.recordDurably(state.synced, place, false);
+      await state.health.guard('directory fsync failed', () => state.deps.disk.syncDirectory(state.directory));
+    }
     // Segments that a crash kept retention from removing.
     await state.exclusive(() => this.retention.deleteTo(state.logStart));
     this.sealInBackground(unsealed);
@@ -262,9 +274,7 @@ export class PartitionLog {
 async function closeSegment(state: LogState, segment: Segment): Promise<void> {
   state.cache.forget(segment);
   segment.retireMapping();
-  const { file } = segment;
-  segment.file = undefined;
-  if (file !== undefined && !state.health.failed) await file.close();
+  if (!state.health.failed) await segment.close();
 }
 
 interface Leftovers {
@@ -290,12 +300,15 @@ async function cleanLeftovers(deps: StorageDeps, directory: string, names: reado
   const bases: Offset[] = [];
   const snapshots: Offset[] = [];
   const spares: string[] = [];
+  const present = new Set(names);
   for (const name of names) {
     const path = `${directory}/${name}`;
     const parsed = parseSegmentFileName(name);
     const snapshot = snapshotOffset(name);
     if (snapshot !== undefined) snapshots.push(snapshot);
     else if (parsed !== undefined && parsed.suffix === 'log') bases.push(offset(parsed.baseOffset));
+    // What belonged to a segment that is gone.
+    else if (parsed !== undefined && !present.has(segmentFileName(offset(parsed.baseOffset), 'log'))) await deps.disk.unlink(path);
     else if (name.endsWith('.spare') && spares.length === 0) spares.push(path);
     else if (name.endsWith('.tmp') || name.endsWith('.deleted') || name.endsWith('.spare')) await deps.disk.unlink(path);
   }

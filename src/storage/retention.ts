@@ -70,7 +70,8 @@ export class Retention {
     }
     while (state.segments.length > 1) {
       const segment = state.segments[0];
-      if (segment === undefined || segment.nextOffset > state.logStart) break;
+      // What is not synced yet still has a sync coming, on its open file.
+      if (segment === undefined || segment.nextOffset > Math.min(state.logStart, state.synced)) break;
       state.segments.shift();
       await this.remove(segment);
     }
@@ -95,9 +96,7 @@ export class Retention {
     state.metrics.retainedBytes.add(bytes);
     telemetry.log('info', 'log.segment-removed', { directory: state.directory, baseOffset: segment.baseOffset, bytes });
     await state.health.guard('removing a segment failed', async () => {
-      const { file } = segment;
-      segment.file = undefined;
-      if (file !== undefined) await file.close();
+      await segment.close();
       for (const suffix of ['index', 'timeindex', 'seal'] as const) await unlinkIfThere(disk, sidePath(state, segment, suffix));
       // Bytes that somebody still reads must not be written over.
       const spare = !inUse && this.preallocator.wantsSpare;

@@ -26,15 +26,18 @@ export async function sealSegment(state: LogState, segment: Segment): Promise<vo
       segment.padded = false;
     }
     await writeDerivedFiles(state, segment);
-    if (file !== undefined) {
-      segment.file = undefined;
-      await state.health.guard('closing a segment failed', () => file.close());
-    }
+    await state.health.guard('closing a segment failed', () => segment.close());
   });
 }
 
 /** Left out when the disk is full: they are rebuilt when they are missed. */
-export async function writeDerivedFiles(state: LogState, segment: Segment): Promise<void> {
+export function writeDerivedFiles(state: LogState, segment: Segment): Promise<void> {
+  const run = segment.deriving.then(() => writeDerivedOnce(state, segment));
+  segment.deriving = run.catch(() => undefined);
+  return run;
+}
+
+async function writeDerivedOnce(state: LogState, segment: Segment): Promise<void> {
   const { facts, index } = segment;
   if (facts === undefined) return;
   const { crc } = facts;

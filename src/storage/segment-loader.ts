@@ -1,11 +1,10 @@
 // A sealed segment is opened when somebody first wants it: its seal says what it holds, its index files where. Whatever is
 // missing or wrong there is rebuilt from the log, with every batch checked.
-import { position } from '../base/brands.ts';
 import { readU32 } from '../base/bytes.ts';
 import type { DiskFile } from '../ports/disk.ts';
 import { recordDamage } from './damage.ts';
 import { walkFile, type WalkedBatch } from './file-walk.ts';
-import { isNotFound } from './health.ts';
+import { isPressure } from './health.ts';
 import type { LogState } from './log-state.ts';
 import { decodeSeal, SEAL_BYTES_MAX, type Seal } from './seal-file.ts';
 import { sidePath, withFile, writeDerivedFiles } from './sealing.ts';
@@ -47,25 +46,22 @@ export async function loadForReading(state: LogState, segment: Segment): Promise
   if (segment.index === undefined) await loadIndex(state, segment);
   if (segment.removed) return;
   if (segment.mapped === undefined) {
-    try {
-      await segment.open(state.deps.disk);
-    } catch (error) {
-      if (segment.removed) return;
-      if (isNotFound(error)) state.health.fail('a segment file is gone', error);
-      throw error;
-    }
-    segment.map();
-    // The mapping lives on without the handle.
-    if (segment.sealed) await closeHandle(state, segment);
+    if (segment.file === undefined) await mapSealed(state, segment);
+    else segment.map();
   }
-  if (segment.sealed) state.cache.touch(segment);
+  if (segment.sealed && segment.mapped !== undefined) state.cache.touch(segment);
 }
 
-async function closeHandle(state: LogState, segment: Segment): Promise<void> {
-  const { file } = segment;
-  // A segment that is still to be cut to its size keeps its handle until it is sealed.
-  if (file === undefined || segment.padded) return;
-  segment.file = undefined;
+async function mapSealed(state: LogState, segment: Segment): Promise<void> {
+  let file: DiskFile;
+  try {
+    file = await state.deps.disk.open(segment.path, 'read');
+  } catch (error) {
+    if (segment.removed) return;
+    if (isPressure(error)) throw error;
+    state.health.fail('opening a segment failed', error);
+  }
+  if (!segment.removed) segment.map(file);
   await state.health.guard('closing a segment failed', () => file.close());
 }
 
@@ -123,13 +119,20 @@ function timesPlausible(segment: Segment, times: Uint8Array): boolean {
 }
 
 /** Walks the whole segment: facts, indexes and seal come anew from it, and damage that is met is recorded. */
-export async function rebuildSegment(state: LogState, segment: Segment, how: { readonly keepSeal: boolean } = { keepSeal: false }): Promise<void> {
+export function rebuildSegment(state: LogState, segment: Segment, how: { readonly keepSeal: boolean } = { keepSeal: false }): Promise<void> {
+  segment.rebuilding ??= rebuildOnce(state, segment, how.keepSeal).finally(() => {
+    segment.rebuilding = undefined;
+  });
+  return segment.rebuilding;
+}
+
+async function rebuildOnce(state: LogState, segment: Segment, keepSeal: boolean): Promise<void> {
   state.metrics.indexRebuilds.add(1);
   state.deps.telemetry.log('info', 'log.index-rebuilt', { directory: state.directory, baseOffset: segment.baseOffset });
   const intact = await withFile(state, segment, (file) => walkSegment(state, segment, file));
   if (segment.removed) return;
   // A seal of damaged bytes would call them good.
-  if (intact && segment.sealed && !how.keepSeal) await writeDerivedFiles(state, segment);
+  if (intact && segment.sealed && !keepSeal) await writeDerivedFiles(state, segment);
 }
 
 /** True: every batch is good. */

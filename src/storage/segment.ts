@@ -43,6 +43,7 @@ export class Segment {
   /** Undefined: a sealed segment that nobody has looked at yet. */
   facts: SegmentFacts | undefined;
   index: SegmentIndex | undefined;
+  /** The append handle: open from the segment's first day until it is sealed. Whoever reads has a handle of his own. */
   file: DiskFile | undefined;
   mapped: SegmentMapping | undefined;
   /** The file may be longer than its data: preallocated, or with the tail of an earlier life. */
@@ -54,6 +55,10 @@ export class Segment {
   /** What lies at and above this position was appended by this process, after its checksum was checked. */
   appendedFrom = 0;
   removed = false;
+  /** A walk that makes facts and indexes anew: one at a time, for all who want it. */
+  rebuilding: Promise<void> | undefined;
+  /** The last writing of index files and seal. */
+  deriving: Promise<void> = Promise.resolve();
   /** Where good batches begin again behind damaged ones, ascending. */
   readonly resyncs: { readonly position: number; readonly offset: Offset }[] = [];
 
@@ -73,15 +78,18 @@ export class Segment {
     return this.facts.size;
   }
 
-  /** Opens the file where it is closed. The handle stays open while the segment is mapped or active. */
+  /** Opens the file for appends. */
   async open(disk: Disk): Promise<DiskFile> {
-    if (this.file === undefined) {
-      const file = await disk.open(this.path, this.sealed ? 'read' : 'write');
-      // Two callers may have met here: one handle is enough.
-      if (this.file === undefined) this.file = file;
-      else await file.close();
-    }
+    assert(this.file === undefined && !this.sealed, `segment ${String(this.baseOffset)} is open or sealed`);
+    this.file = await disk.open(this.path, 'write');
     return this.file;
+  }
+
+  /** The append handle is used by nobody else when it resolves. */
+  async close(): Promise<void> {
+    const { file } = this;
+    this.file = undefined;
+    if (file !== undefined) await file.close();
   }
 
   /** A batch boundary at or below the offset, with no damage between the two. */
@@ -91,13 +99,15 @@ export class Segment {
     return this.resyncs.findLast((resync) => resync.offset <= at && resync.position > boundary.position) ?? boundary;
   }
 
-  map(): SegmentMapping {
+  /** Made once, over the append handle or the one that is given. The mapping lives on without either. */
+  map(reading?: DiskFile): SegmentMapping {
     if (this.mapped === undefined) {
-      assert(this.file !== undefined, `segment ${String(this.baseOffset)} is not open`);
+      const file = this.file ?? reading;
+      assert(file !== undefined, `segment ${String(this.baseOffset)} is not open`);
       const bytes = this.sealed ? this.size : this.capacity;
       const verified = new PositionRanges();
       if (!this.sealed) verified.add(this.appendedFrom, this.size);
-      this.mapped = { mapping: this.file.map(bytes), verified, refs: 0, retired: false };
+      this.mapped = { mapping: file.map(bytes), verified, refs: 0, retired: false };
     }
     return this.mapped;
   }

@@ -1,6 +1,21 @@
 // The data directory: who owns it, what wrote it, and whether it was stopped cleanly.
+import { isTopicName } from '../base/limits.ts';
+import { FatalError } from '../base/fatal.ts';
+import { utf8Decode, utf8Encode } from '../base/bytes.ts';
+import { assert } from '../base/assert.ts';
+import { DiskError, type DiskLock } from '../ports/disk.ts';
 import type { LogConfig, StorageDeps } from './config.ts';
-import type { PartitionLog } from './log.ts';
+import { Health, isNotFound } from './health.ts';
+import { makeDurableDirectory, PartitionLog } from './log.ts';
+import { quarantineMove } from './quarantine.ts';
+import { readSmallFile, unlinkIfThere, writeSmallFile } from './small-file.ts';
+import { SuperblockFile } from './superblock-file.ts';
+
+export const FORMAT_VERSION = 1;
+const STORE_FILE = 'store.json';
+const META_LOG = 'meta-log';
+const TOPICS = 'topics';
+const STORE_FILE_BYTES_MAX = 65_536;
 
 export interface StoreOptions {
   /** Written into a new store; an existing one must have the same. */
@@ -21,35 +36,240 @@ export interface NodeVote {
   readonly vote: number;
 }
 
-/** The lowest free bytes, names and identities of one data directory. Fatal conditions are thrown as FatalError. */
-export declare class Store {
-  static open(deps: StorageDeps, options: StoreOptions): Promise<Store>;
+interface StoreFile {
   readonly formatVersion: number;
+  readonly nodeId: number;
+  readonly diskId: string;
+}
+
+/** One process's hold on a data directory. Conditions in which it cannot be used are thrown as FatalError. */
+export class Store {
+  readonly formatVersion: number = FORMAT_VERSION;
+  readonly metaLogDirectory: string = META_LOG;
   readonly nodeId: number;
   /** 32 hex digits; a new disk has another. */
   readonly diskId: string;
   /** True when the store did not exist before. */
   readonly created: boolean;
-  /** The last run stopped cleanly. */
+  /** The last run stopped cleanly: it had written that as its last act. */
   readonly clean: boolean;
   /** Counts the starts of this store; rises by one at each open. */
   readonly incarnation: number;
   readonly previousBootId: string;
-  get vote(): NodeVote;
+  private readonly deps: StorageDeps;
+  private readonly health: Health;
+  private readonly lock: DiskLock;
+  private readonly superblock: SuperblockFile;
+  private readonly logs = new Set<PartitionLog>();
+  private closing: Promise<void> | undefined;
+
+  private constructor(deps: StorageDeps, lock: DiskLock, superblock: SuperblockFile, facts: StoreFile & { created: boolean; clean: boolean; previousBootId: string }) {
+    this.deps = deps;
+    this.health = new Health(deps.telemetry, deps.fatal);
+    this.lock = lock;
+    this.superblock = superblock;
+    this.nodeId = facts.nodeId;
+    this.diskId = facts.diskId;
+    this.created = facts.created;
+    this.clean = facts.clean;
+    this.previousBootId = facts.previousBootId;
+    this.incarnation = superblock.current.incarnation;
+  }
+
+  static async open(deps: StorageDeps, options: StoreOptions): Promise<Store> {
+    const lock = await takeLock(deps);
+    try {
+      const existing = await readStoreFile(deps);
+      if (existing !== undefined && existing.nodeId !== options.nodeId) {
+        throw new FatalError('DATA_DIR_UNUSABLE', `The data directory belongs to node ${String(existing.nodeId)}, not to node ${String(options.nodeId)}.`);
+      }
+      const { file, loaded } = await SuperblockFile.open(deps);
+      if (loaded.kind === 'damaged' || (loaded.kind === 'absent' && existing !== undefined && (await hasLogs(deps)))) {
+        throw new FatalError('STORE_DAMAGED', 'The superblock is lost: what this node voted for is not known. Use segtool verify.');
+      }
+      const clean = loaded.kind === 'ok' && loaded.superblock.clean;
+      const previousBootId = loaded.kind === 'ok' ? loaded.superblock.bootId : '';
+      // The clean marker is gone before anything else is written.
+      await file.write({ incarnation: file.current.incarnation + 1, bootId: options.bootId, clean: false });
+      await deps.disk.syncDirectory('');
+      const facts = existing ?? (await createStoreFile(deps, options));
+      return new Store(deps, lock, file, { ...facts, created: existing === undefined, clean: clean || existing === undefined, previousBootId });
+    } catch (error) {
+      await lock.release();
+      throw asFatal(error);
+    }
+  }
+
+  get vote(): NodeVote {
+    return { term: this.superblock.current.term, vote: this.superblock.current.vote };
+  }
   /** Durable when it resolves. */
-  writeVote(vote: NodeVote): Promise<void>;
-  /** `meta-log` */
-  readonly metaLogDirectory: string;
-  partitionDirectory(topicId: string, partition: number): string;
-  openMetaLog(config: LogConfig): Promise<PartitionLog>;
+  writeVote(vote: NodeVote): Promise<void> {
+    assert(vote.term >= this.vote.term, `term went back from ${String(this.vote.term)} to ${String(vote.term)}`);
+    return this.health.guard('writing the superblock failed', () => this.superblock.write({ term: vote.term, vote: vote.vote }));
+  }
+
+  partitionDirectory(topicId: string, partition: number): string {
+    assert(/^[0-9a-f]{32}$/.test(topicId) && Number.isSafeInteger(partition) && partition >= 0, `not a partition: ${topicId} ${String(partition)}`);
+    return `${TOPICS}/${topicId}/${String(partition)}`;
+  }
+
+  async openMetaLog(config: LogConfig): Promise<PartitionLog> {
+    return this.openLog(META_LOG, { ...config, fsync: 'always' });
+  }
   /** Opens (recovering) or creates the log of a partition. `topicName` is kept as a hint for people. */
-  openPartition(topicId: string, partition: number, topicName: string, config: LogConfig): Promise<PartitionLog>;
+  async openPartition(topicId: string, partition: number, topicName: string, config: LogConfig): Promise<PartitionLog> {
+    const log = await this.openLog(this.partitionDirectory(topicId, partition), config);
+    const hint = `${TOPICS}/${topicId}/name`;
+    if (isTopicName(topicName)) {
+      await this.health.guard('writing a name hint failed', async () => {
+        if (!(await this.deps.disk.exists(hint))) await writeSmallFile(this.deps.disk, hint, utf8Encode(`${topicName}\n`));
+      });
+    }
+    return log;
+  }
+
   /** All partition directories on disk. */
-  listPartitions(): Promise<readonly PartitionDirectory[]>;
+  async listPartitions(): Promise<readonly PartitionDirectory[]> {
+    const { disk } = this.deps;
+    const found: PartitionDirectory[] = [];
+    if (!(await disk.exists(TOPICS))) return found;
+    for (const topic of await disk.readDirectory(TOPICS)) {
+      if (topic.kind !== 'directory' || !/^[0-9a-f]{32}$/.test(topic.name)) continue;
+      for (const entry of await disk.readDirectory(`${TOPICS}/${topic.name}`)) {
+        const partition = /^(0|[1-9]\d{0,9})$/.test(entry.name) ? Number(entry.name) : -1;
+        if (entry.kind === 'directory' && partition >= 0) found.push({ topicId: topic.name, partition, path: `${TOPICS}/${topic.name}/${entry.name}` });
+      }
+    }
+    return found;
+  }
+
   /** Moves a directory that metadata does not know to quarantine; never deletes. */
-  setAside(directory: string, reason: string): Promise<void>;
+  async setAside(directory: string, reason: string): Promise<void> {
+    this.checkClosed(directory);
+    await this.health.guard('setting a directory aside failed', async () => {
+      const copy = await quarantineMove(this.deps, directory, reason, 0);
+      await this.deps.disk.syncDirectory(parentOf(directory));
+      this.deps.telemetry.log('warn', 'store.set-aside', { directory, reason, copy });
+    });
+  }
+
   /** Removes the files of a partition whose topic was deleted. The log must be closed. Safe to repeat. */
-  removePartition(topicId: string, partition: number): Promise<void>;
-  /** Closes the logs still open, then writes the clean marker last. */
-  close(how: { readonly clean: boolean }): Promise<void>;
+  async removePartition(topicId: string, partition: number): Promise<void> {
+    const directory = this.partitionDirectory(topicId, partition);
+    this.checkClosed(directory);
+    await this.health.guard('removing a partition failed', async () => {
+      const doomed = `${directory}.deleted`;
+      if (await this.deps.disk.exists(directory)) {
+        await this.deps.disk.rename(directory, doomed);
+        await this.deps.disk.syncDirectory(parentOf(directory));
+      }
+      await removeTree(this.deps, doomed);
+      const topic = parentOf(directory);
+      if (!(await this.deps.disk.exists(topic))) return;
+      const left = (await this.deps.disk.readDirectory(topic)).filter((entry) => entry.name !== 'name');
+      if (left.length > 0) return;
+      await unlinkIfThere(this.deps.disk, `${topic}/name`);
+      await this.deps.disk.removeDirectory(topic);
+      await this.deps.disk.syncDirectory(TOPICS);
+    });
+  }
+
+  /** Closes the logs still open, then writes the clean marker, last. */
+  close(how: { readonly clean: boolean }): Promise<void> {
+    this.closing ??= this.closeOnce(how.clean);
+    return this.closing;
+  }
+
+  private async openLog(directory: string, config: LogConfig): Promise<PartitionLog> {
+    this.checkClosed(directory);
+    const log = await PartitionLog.open(this.deps, directory, config, { clean: this.clean, create: true });
+    this.logs.add(log);
+    return log;
+  }
+  private checkClosed(directory: string): void {
+    for (const log of this.logs) assert(log.directory !== directory || log.isClosed, `the log ${directory} is open`);
+  }
+
+  private async closeOnce(clean: boolean): Promise<void> {
+    for (const log of this.logs) await log.close({ clean });
+    if (clean && ![...this.logs].some((log) => log.failed)) {
+      await this.health.guard('writing the clean marker failed', () => this.superblock.write({ clean: true }));
+    }
+    await this.superblock.close();
+    await this.lock.release();
+  }
+}
+
+function parentOf(path: string): string {
+  return path.slice(0, Math.max(0, path.lastIndexOf('/')));
+}
+
+async function takeLock(deps: StorageDeps): Promise<DiskLock> {
+  try {
+    return await deps.disk.lock('lock');
+  } catch (error) {
+    if (error instanceof DiskError && error.kind === 'locked') throw new FatalError('DATA_DIR_LOCKED', `Another process uses the data directory: ${error.message}`, error);
+    throw asFatal(error);
+  }
+}
+
+function asFatal(error: unknown): unknown {
+  if (!(error instanceof DiskError)) return error;
+  return new FatalError(error.kind === 'io' ? 'STORAGE_FAILED' : 'DATA_DIR_UNUSABLE', `The data directory cannot be used: ${error.message}`, error);
+}
+
+async function hasLogs(deps: StorageDeps): Promise<boolean> {
+  return (await deps.disk.exists(META_LOG)) || (await deps.disk.exists(TOPICS));
+}
+
+async function readStoreFile(deps: StorageDeps): Promise<StoreFile | undefined> {
+  const bytes = await readSmallFile(deps.disk, STORE_FILE, STORE_FILE_BYTES_MAX);
+  if (bytes === undefined) return undefined;
+  const parsed = parseStoreFile(bytes);
+  if (parsed === undefined) throw new FatalError('STORE_DAMAGED', `${STORE_FILE} cannot be read. Use segtool verify.`);
+  if (parsed.formatVersion > FORMAT_VERSION) {
+    throw new FatalError('FORMAT_TOO_NEW', `The data directory has format ${String(parsed.formatVersion)}; this version knows up to ${String(FORMAT_VERSION)}.`);
+  }
+  return parsed;
+}
+
+function parseStoreFile(bytes: Uint8Array): StoreFile | undefined {
+  let value: unknown;
+  try {
+    value = JSON.parse(utf8Decode(bytes));
+  } catch {
+    return undefined;
+  }
+  if (typeof value !== 'object' || value === null || !('formatVersion' in value) || !Number.isSafeInteger(value.formatVersion)) return undefined;
+  const formatVersion = Number(value.formatVersion);
+  // What a newer version writes beside it is not ours to judge.
+  if (formatVersion > FORMAT_VERSION) return { formatVersion, nodeId: -1, diskId: '' };
+  if (!('nodeId' in value) || !Number.isSafeInteger(value.nodeId) || !('diskId' in value) || typeof value.diskId !== 'string') return undefined;
+  return formatVersion >= 1 && /^[0-9a-f]{32}$/.test(value.diskId) ? { formatVersion, nodeId: Number(value.nodeId), diskId: value.diskId } : undefined;
+}
+
+async function createStoreFile(deps: StorageDeps, options: StoreOptions): Promise<StoreFile> {
+  const diskId = [...deps.random.bytes(16)].map((byte) => byte.toString(16).padStart(2, '0')).join('');
+  const content: StoreFile = { formatVersion: FORMAT_VERSION, nodeId: options.nodeId, diskId };
+  await makeDurableDirectory(deps, TOPICS);
+  await writeSmallFile(deps.disk, STORE_FILE, utf8Encode(`${JSON.stringify(content)}\n`));
+  await deps.disk.syncDirectory('');
+  return content;
+}
+
+async function removeTree(deps: StorageDeps, directory: string): Promise<void> {
+  let entries;
+  try {
+    entries = await deps.disk.readDirectory(directory);
+  } catch (error) {
+    if (isNotFound(error)) return;
+    throw error;
+  }
+  for (const entry of entries) {
+    const path = `${directory}/${entry.name}`;
+    if (entry.kind === 'directory') await removeTree(deps, path);
+    else await deps.disk.unlink(path);
+  }
+  await deps.disk.removeDirectory(directory);
 }

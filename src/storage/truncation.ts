@@ -87,9 +87,7 @@ async function moveAway(state: LogState, segment: Segment): Promise<void> {
   segment.retireMapping();
   await state.health.guard('moving a segment to quarantine failed', async () => {
     const bytes = segment.facts?.size ?? 0;
-    const { file } = segment;
-    segment.file = undefined;
-    if (file !== undefined) await file.close();
+    await segment.close();
     if (bytes === 0 && segment.facts !== undefined) await state.deps.disk.unlink(segment.path);
     else await quarantineMove(state.deps, segment.path, 'truncated', bytes);
     for (const suffix of ['index', 'timeindex', 'seal'] as const) await unlinkIfThere(state.deps.disk, sidePath(state, segment, suffix));
