@@ -282,12 +282,20 @@ export class Volume {
           chosen.add(operation);
           // A rename to another folder is one transaction of the journal: its second half brings the first, and what it is built on.
           if (operation.kind === 'unlink-moved' && this.pending.includes(operation.link)) add(operation.link.directory, operation.link);
+          // A directory has one name at any time: its first half brings the second too.
+          const second = operation.kind === 'link' && operation.node.kind === 'directory' ? this.secondHalf(operation) : undefined;
+          if (second !== undefined) add(second.directory, second);
         }
         if (operation === upTo) return;
       }
     };
     add(directory, undefined);
     return this.pending.filter((operation) => chosen.has(operation));
+  }
+
+  private secondHalf(link: PendingOperation): (PendingOperation & { readonly kind: 'unlink-moved' }) | undefined {
+    for (const operation of this.pending) if (operation.kind === 'unlink-moved' && operation.link === link) return operation;
+    return undefined;
   }
 
   makeDirectoryDurable(operations: readonly PendingOperation[]): void {
@@ -360,6 +368,12 @@ export class Volume {
     const lost = new Set<PendingOperation>();
     for (const [index, operation] of this.pending.entries()) {
       if (!('directory' in operation)) continue;
+      if (operation.kind === 'unlink-moved' && operation.link.node.kind === 'directory') {
+        // Both halves or none.
+        const { durable } = directoryCopy(operation.directory);
+        if (!lost.has(operation.link) && durable.get(operation.name) === copies.get(operation.link.node.id)) durable.delete(operation.name);
+        continue;
+      }
       const keys = namesOf(operation).map((name) => `${String(operation.directory.id)}/${name}`);
       const blocked = keys.some((key) => stopped.has(key)) || (operation.kind === 'unlink-moved' && lost.has(operation.link));
       if (survival[index] !== 'kept' || blocked) {

@@ -105,7 +105,9 @@ async function shut(pair: Pair): Promise<void> {
 }
 
 function pattern(size: number, from: number): Uint8Array {
-  return Uint8Array.from({ length: size }, (_, index) => (from + index * 7) & 0xff);
+  const bytes = new Uint8Array(size);
+  for (let index = 0; index < size; index += 1) bytes[index] = from + index * 7;
+  return bytes;
 }
 
 export function networkConformance(name: string, make: () => NetworkUnderTest): void {

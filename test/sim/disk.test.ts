@@ -1,3 +1,4 @@
+import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { position } from '../../src/base/brands.ts';
 import { DiskError, type DiskFile } from '../../src/ports/disk.ts';
@@ -154,6 +155,40 @@ describe('SimDisk.crash, bytes', () => {
     }
   });
 
+  test('after any story of writes and syncs each byte is its synced value or one written since', async () => {
+    const step = fc.oneof(
+      fc.record({ kind: fc.constant('write' as const), at: fc.nat(3000), size: fc.integer({ min: 1, max: 1500 }), value: fc.integer({ min: 1, max: 255 }) }),
+      fc.record({ kind: fc.constant('sync' as const) }),
+    );
+    await fc.assert(
+      fc.asyncProperty(fc.array(step, { maxLength: 12 }), fc.nat(), async (steps, seed) => {
+        const { scheduler, disk } = bench(seed);
+        const file = await scheduler.drive(() => durableFile(disk, 'a', 0));
+        let durableSize = 0;
+        const now = filled(4500, 0);
+        let allowed = Array.from(now, (byte) => new Set([byte]));
+        for (const item of steps) {
+          if (item.kind === 'sync') {
+            await scheduler.drive(() => file.sync());
+            allowed = Array.from(now, (byte) => new Set([byte]));
+            durableSize = await scheduler.drive(() => file.size());
+            continue;
+          }
+          file.write(filled(item.size, item.value), at(item.at));
+          now.fill(item.value, item.at, item.at + item.size);
+          for (let byte = item.at; byte < item.at + item.size; byte += 1) allowed[byte]?.add(item.value);
+        }
+        const after = disk.fork((operation) => (operation.kind === 'write' ? 'torn' : seed % 2 === 0 ? 'kept' : 'lost')).dump().get('a');
+        expect(after?.length ?? -1).toBeGreaterThanOrEqual(durableSize);
+        for (const [index, byte] of (after ?? []).entries()) {
+          if (allowed[index]?.has(byte) !== true) expect.fail(`byte ${String(index)} is ${String(byte)}`);
+        }
+        expect(disk.fork('keep-all').dump().get('a')).toEqual(now.subarray(0, disk.dump().get('a')?.length));
+      }),
+      { numRuns: 60 },
+    );
+  });
+
   test('truncation is pending until a sync', async () => {
     const { scheduler, disk } = bench();
     await scheduler.drive(async () => {
@@ -245,6 +280,25 @@ describe('SimDisk.crash, names', () => {
     expect([...seen].toSorted()).toEqual(['a', 'a to/a', 'to/a']);
     await scheduler.drive(() => disk.syncDirectory(''));
     expect([...disk.dumpDurable().keys()]).toEqual(['to/a']);
+  });
+
+  test('a moved directory has one name in every outcome, and one sync of either folder settles both', async () => {
+    for (const folder of ['', 'to']) {
+      const { scheduler, disk } = bench();
+      await scheduler.drive(async () => {
+        await disk.makeDirectory('to');
+        await disk.makeDirectory('d');
+        await (await disk.open('d/f', 'create')).sync();
+        await disk.syncDirectory('d');
+        await disk.syncDirectory('');
+        await disk.rename('d', 'to/d');
+      });
+      const seen = new Set<string>();
+      for (let mask = 0; mask < 2 ** disk.pendingChoices(); mask += 1) seen.add([...disk.crashWith(mask).dump().keys()].join(' '));
+      expect(seen).toEqual(new Set(['d/f', 'to/d/f']));
+      await scheduler.drive(() => disk.syncDirectory(folder));
+      expect([...disk.dumpDurable().keys()]).toEqual(['to/d/f']);
+    }
   });
 
   test('operations on one name survive in order: a removal never without what it removed', async () => {
