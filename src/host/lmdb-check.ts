@@ -58,6 +58,7 @@ class Checker {
   private readonly pagesInFile: number;
   private readonly used = new Set<number>();
   private pages = 0;
+  private transaction = 0n;
   private count = { branch: 0, leaf: 0, overflow: 0, entries: 0 };
   constructor(file: Uint8Array, pageBytes: number) {
     this.view = new DataView(file.buffer, file.byteOffset, file.byteLength);
@@ -70,6 +71,7 @@ class Checker {
     const metas = [this.readMeta(0), this.readMeta(1)] as const;
     const newest = metas[0].transaction >= metas[1].transaction ? metas[0] : metas[1];
     this.pages = newest.pages;
+    this.transaction = newest.transaction;
     this.checkTree(newest.main, (node) => {
       this.checkValue(node);
     });
@@ -214,6 +216,8 @@ class Checker {
     }
     const at = page * this.pageBytes;
     demand(this.number(at) === page, `page ${String(page)} says that it is another`);
+    // LMDB takes a page of a later transaction for one of its own that is in memory.
+    demand(this.view.getBigUint64(at + 8, true) <= this.transaction, `page ${String(page)} is of a later transaction`);
     return at;
   }
 

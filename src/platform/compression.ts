@@ -8,8 +8,8 @@ import { compressXerial, decompressXerial, type RawSnappy } from './snappy.ts';
 
 const GZIP_LEVEL = 6;
 const ZSTD_LEVEL = 3;
-/** The smallest window of zstd is 1 KiB; a reader has to take 8 MiB, more is the caller's to allow. */
-const ZSTD_WINDOW_LOG_MIN = 10;
+/** Writers that do not know the size beforehand declare a large window for little data: 8 MiB is to be taken by any reader. */
+const ZSTD_WINDOW_LOG_MIN = 23;
 const ZSTD_WINDOW_LOG_MAX = 31;
 
 interface Lz4Module {
@@ -114,7 +114,7 @@ function bounded(codec: CodecName, bytesMax: number, decode: (maxOutputLength: n
   } catch (error) {
     if (error instanceof CompressionError) throw error;
     const code = error instanceof Error && 'code' in error ? error.code : undefined;
-    if (code === 'ERR_BUFFER_TOO_LARGE') throw tooLarge(codec, bytesMax, error);
+    if (code === 'ERR_BUFFER_TOO_LARGE' || code === 'ZSTD_error_frameParameter_windowTooLarge') throw tooLarge(codec, bytesMax, error);
     throw new CompressionError('corrupt', `${codec}: ${error instanceof Error ? error.message : String(error)}`, error);
   }
 }
@@ -150,7 +150,7 @@ function needZstd(): void {
 function decompressZstd(bytes: Uint8Array, bytesMax: number): Uint8Array {
   needZstd();
   if (bytes.length === 0) throw new CompressionError('corrupt', 'zstd: no frame');
-  // The decoder allocates the window that a frame declares: not more than the caller would take as output.
+  // The decoder allocates the window that a frame declares: beyond 8 MiB not more than the caller would take as output.
   const windowLog = Math.ceil(Math.log2(Math.max(2, bytesMax)));
   const windowLogMax = Math.min(ZSTD_WINDOW_LOG_MAX, Math.max(ZSTD_WINDOW_LOG_MIN, windowLog));
   return bounded('zstd', bytesMax, (maxOutputLength) =>

@@ -143,7 +143,7 @@ export class TcpConnection implements Connection {
 
   /** Where the system may put the next bytes; undefined before there is a handler. */
   directBuffer(): Uint8Array | undefined {
-    return this.ending ? undefined : this.handler?.receiveBuffer();
+    return this.ending ? DISCARDED : this.handler?.receiveBuffer();
   }
 
   /** False: read no more. */
@@ -222,3 +222,5 @@ export class TcpConnection implements Connection {
 }
 
 const EMPTY = new Uint8Array(0);
+/** What comes after our end goes here, from all connections. */
+const DISCARDED = new Uint8Array(64 * 1024);
