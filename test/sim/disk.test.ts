@@ -210,6 +210,7 @@ describe('SimDisk.crash, bytes', () => {
       await file.sync();
       expect(disk.dump().get('a')).toEqual(filled(5000, 2));
       expect(disk.fork('keep-all').dump().get('a')).toEqual(filled(5000, 1));
+      expect(disk.dumpDurable().get('a')).toEqual(filled(5000, 1));
       await file.dropCache(at(0), 5000);
       expect(disk.dump().get('a')).toEqual(filled(5000, 1));
     });
