@@ -5,19 +5,19 @@ export type NativeMapping = object & { readonly __nativeMapping: never };
 
 /** The exports of native/ (its README says what each promises). Failures of the system carry code, errno and syscall. */
 export interface NativeAddon {
-  map(fd: number, bytes: number, populateByRead?: boolean): NativeMapping;
-  slice(mapping: NativeMapping, at: number, length: number): ArrayBuffer;
-  release(mapping: NativeMapping, buffer: ArrayBuffer): void;
-  resident(mapping: NativeMapping, at: number, length: number): boolean;
-  populate(mapping: NativeMapping, at: number, length: number): Promise<void>;
-  liveSlices(mapping: NativeMapping): number;
-  unmap(mapping: NativeMapping): void;
-  allocate(fd: number, mode: number, at: number, bytes: number): Promise<void>;
-  writeZeros(fd: number, at: number, bytes: number): Promise<void>;
-  startWriteback(fd: number, at: number, bytes: number): Promise<void>;
-  dropCache(fd: number, at: number, bytes: number): Promise<void>;
-  lock(fd: number): void;
-  bootMs(): number;
+  readonly map: (fd: number, bytes: number, populateByRead?: boolean) => NativeMapping;
+  readonly slice: (mapping: NativeMapping, at: number, length: number) => ArrayBuffer;
+  readonly release: (mapping: NativeMapping, buffer: ArrayBuffer) => void;
+  readonly resident: (mapping: NativeMapping, at: number, length: number) => boolean;
+  readonly populate: (mapping: NativeMapping, at: number, length: number) => Promise<void>;
+  readonly liveSlices: (mapping: NativeMapping) => number;
+  readonly unmap: (mapping: NativeMapping) => void;
+  readonly allocate: (fd: number, mode: number, at: number, bytes: number) => Promise<void>;
+  readonly writeZeros: (fd: number, at: number, bytes: number) => Promise<void>;
+  readonly startWriteback: (fd: number, at: number, bytes: number) => Promise<void>;
+  readonly dropCache: (fd: number, at: number, bytes: number) => Promise<void>;
+  readonly lock: (fd: number) => void;
+  readonly bootMs: () => number;
 }
 
 const EXPORTS: readonly (keyof NativeAddon)[] = [

@@ -118,14 +118,14 @@ class HostDisk implements Disk {
     }
   }
   private async syncAboveRoot(firstCreated: string): Promise<void> {
-    let folder = path.dirname(path.resolve(firstCreated));
-    const above: string[] = [];
-    for (let at = path.dirname(this.root); at.length >= folder.length; at = path.dirname(at)) {
-      if (this.root !== firstCreated && !this.root.startsWith(firstCreated + path.sep)) break;
-      above.push(at);
-      if (at === path.dirname(at)) break;
+    if (this.root !== firstCreated && !this.root.startsWith(firstCreated + path.sep)) return;
+    const top = path.dirname(firstCreated);
+    for (let folder = path.dirname(this.root); folder.length >= top.length; folder = path.dirname(folder)) {
+      const held = folder;
+      await this.call('syncdir', '', () => this.deps.lanes.sync.run(() => syncFolder(held)));
+      // The topmost folder is its own parent.
+      if (folder === path.dirname(folder)) return;
     }
-    for (folder of above) await this.call('syncdir', '', () => this.deps.lanes.sync.run(() => syncFolder(folder)));
   }
 }
 

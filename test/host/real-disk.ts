@@ -12,7 +12,7 @@ export interface RealDisk {
   readonly disk: Disk;
   readonly root: string;
   readonly addon: NativeAddon;
-  remove(): void;
+  readonly remove: () => void;
 }
 
 export function realDisk(options: DiskOptions = {}): RealDisk {
