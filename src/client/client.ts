@@ -1,0 +1,71 @@
+import { RivuletError } from '../base/errors.ts';
+import type { Client, ClientPorts, CloseOptions, ConnectOptions, Consumer, ConsumerOptions, Producer, ProducerOptions } from './api.ts';
+import { ClientAdmin } from './admin.ts';
+import { Cluster, settingsOf } from './cluster.ts';
+import { ClientConsumer } from './consumer.ts';
+import { withSignal } from './failure.ts';
+import { ClientProducer } from './producer.ts';
+
+const CLOSE_LINGER_MS = 1000;
+
+class ConnectedClient implements Client {
+  readonly #cluster: Cluster;
+  readonly #producers = new Set<ClientProducer>();
+  readonly #consumers = new Set<ClientConsumer>();
+  #closing: Promise<void> | undefined;
+  readonly admin: ClientAdmin;
+
+  constructor(cluster: Cluster) {
+    this.#cluster = cluster;
+    this.admin = new ClientAdmin(cluster);
+  }
+
+  producer(options: ProducerOptions = {}): Producer {
+    if (this.#closing !== undefined) throw new RivuletError('CLOSED');
+    const producer: ClientProducer = new ClientProducer(this.#cluster, options, () => {
+      this.#producers.delete(producer);
+    });
+    this.#producers.add(producer);
+    return producer;
+  }
+
+  consumer(options: ConsumerOptions): Consumer {
+    if (this.#closing !== undefined) throw new RivuletError('CLOSED');
+    let ended = false;
+    const consumer: ClientConsumer = new ClientConsumer(this.#cluster, options, () => {
+      ended = true;
+      this.#consumers.delete(consumer);
+    });
+    if (!ended) this.#consumers.add(consumer);
+    return consumer;
+  }
+
+  async close(options: CloseOptions = {}): Promise<void> {
+    this.#closing ??= this.#close(options);
+    return this.#closing;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+
+  async #close(options: CloseOptions): Promise<void> {
+    await Promise.all([...this.#consumers].map(async (consumer) => consumer.close()));
+    const closed = await Promise.allSettled([...this.#producers].map(async (producer) => producer.close(options)));
+    this.#cluster.close(CLOSE_LINGER_MS);
+    const failed = closed.find((result) => result.status === 'rejected');
+    if (failed !== undefined) throw failed.reason;
+  }
+}
+
+/** Connects over given ports: for simulators and tests. `tickMs` is the grain of timeouts and pauses, 10 by default. */
+export async function connectWith(ports: ClientPorts, options: ConnectOptions = {}, tickMs?: number): Promise<Client> {
+  const cluster = new Cluster(ports, settingsOf(options), tickMs);
+  try {
+    await withSignal(cluster.anyLink(), options.signal);
+  } catch (error) {
+    cluster.close(0);
+    throw error;
+  }
+  return new ConnectedClient(cluster);
+}
