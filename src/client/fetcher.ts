@@ -60,7 +60,7 @@ export class Fetcher {
     let byBroker: Map<BrokerNode, PartitionReader[]> | undefined;
     for (const reader of this.#owner.readers) {
       if (reader.busy || reader.paused || reader.backoff !== undefined || reader.failure !== undefined) continue;
-      if (reader.pendingSeek !== undefined || reader.fetchOffset >= reader.upTo) continue;
+      if (reader.pendingSeek !== undefined || (reader.start === undefined && reader.fetchOffset >= reader.upTo)) continue;
       const broker = this.#cluster.leader(reader.topic, reader.partition);
       if (reader.start !== undefined || broker?.current === undefined) {
         this.#prepare(reader, broker);

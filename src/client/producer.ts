@@ -71,9 +71,12 @@ export class ClientProducer implements Producer, QueueOwner {
   readonly #bufferBytesMax: number;
   readonly #senders = new Map<string, TopicSender>();
   #lastSender: TopicSender | undefined;
+  /** Bytes in batches, and of records that wait for one: two counts, for room is made by batches alone. */
   #held = 0;
+  #waitingBytes = 0;
   #waitingCount = 0;
   #loadingCount = 0;
+  #admitting = false;
   #ready: (() => void)[] = [];
   #age: FlushAge = { number: 0, unsettled: 0, flushed: [] };
   readonly #ages: FlushAge[] = [this.#age];
@@ -99,10 +102,10 @@ export class ClientProducer implements Producer, QueueOwner {
   }
 
   get bufferedBytes(): number {
-    return this.#held;
+    return this.#held + this.#waitingBytes;
   }
   get full(): boolean {
-    return this.#held >= this.#bufferBytesMax;
+    return this.#held + this.#waitingBytes >= this.#bufferBytesMax;
   }
 
   send(topic: string, record: ProducerRecord): Delivery {
@@ -316,7 +319,7 @@ export class ClientProducer implements Producer, QueueOwner {
     if (full && this.#waitingCount >= WAITING_MAX) return refused(sender.topic, timestamp, new RivuletError('BUFFER_FULL'));
     const delivery = new RecordDelivery(new Settlement(sender.topic, partition ?? -1, 'committed'), 0, timestamp);
     const bytes = recordBytesMax(key, value, headers);
-    this.#held += bytes;
+    this.#waitingBytes += bytes;
     this.#waitingCount += 1;
     this.#age.unsettled += 1;
     sender.waiting.push({ key, value, headers, timestamp, partition, delivery, age: this.#age, bytes });
@@ -326,22 +329,29 @@ export class ClientProducer implements Producer, QueueOwner {
 
   /** Records that waited move to batches as far as there is room, in their order. */
   #admit(): void {
+    // Appending can settle batches, which calls here again.
+    if (this.#admitting) return;
+    this.#admitting = true;
     for (const sender of this.#senders.values()) {
-      if (sender.queues.length === 0) continue;
+      if (sender.queues.length === 0 || sender.waiting.length === 0) continue;
       let taken = 0;
       for (const waiting of sender.waiting) {
-        if (this.#held - waiting.bytes >= this.#bufferBytesMax) break;
+        if (this.#held >= this.#bufferBytesMax) break;
         taken += 1;
         this.#admitOne(sender, waiting);
       }
-      if (taken > 0) sender.waiting = sender.waiting.slice(taken);
+      // Not cut off while it is walked: only then do new records see that they need not wait.
+      sender.waiting = sender.waiting.slice(taken);
     }
+    this.#admitting = false;
+    // Somebody waits for a flush: what was just admitted does not linger.
+    if (this.#ages.length > 1 && this.#lingering.length > 0) this.#releaseAll();
     this.#agesSettled();
   }
 
   #admitOne(sender: TopicSender, waiting: Waiting): void {
     const { key, value, headers, timestamp, partition, delivery } = waiting;
-    this.#held -= waiting.bytes;
+    this.#waitingBytes -= waiting.bytes;
     this.#waitingCount -= 1;
     const invalid = this.#end ?? invalidRecord(sender, key, value, partition, timestamp);
     if (invalid !== undefined) {
@@ -380,7 +390,7 @@ export class ClientProducer implements Producer, QueueOwner {
         const waiting = sender.waiting;
         sender.waiting = [];
         for (const record of waiting) {
-          this.#held -= record.bytes;
+          this.#waitingBytes -= record.bytes;
           this.#waitingCount -= 1;
           record.age.unsettled -= 1;
           this.#refuseWaiting(record.delivery, why);
@@ -466,7 +476,7 @@ export class ClientProducer implements Producer, QueueOwner {
       const waiting = sender.waiting;
       sender.waiting = [];
       for (const record of waiting) {
-        this.#held -= record.bytes;
+        this.#waitingBytes -= record.bytes;
         this.#waitingCount -= 1;
         record.age.unsettled -= 1;
         this.#refuseWaiting(record.delivery, why);

@@ -76,3 +76,147 @@ describe('send', () => {
     expect(values(broker.partition('t'))).toEqual(delivered);
   });
 });
+
+describe('outcomes', () => {
+  test('unknown when the batch may be in the log at the delivery timeout; later records go on, once each', async () => {
+    let swallowed = 0;
+    const { client, broker } = await begin(
+      {
+        topics: { t: 2 },
+        onPublish: (_count, partition) => {
+          if (partition !== 0 || swallowed >= 3) return 'none';
+          swallowed += 1;
+          return swallowed === 1 ? 'silent-before-append' : 'drop-before-append';
+        },
+      },
+      100,
+    );
+    const producer = client.producer({ deliveryTimeoutMs: 60 });
+    const lost = producer.send('t', { value: 'lost', partition: 0 });
+    const other = producer.send('t', { value: 'other', partition: 1 });
+    await expect(lost).rejects.toMatchObject({ outcome: 'unknown', facts: { topic: 't', partition: 0 } });
+    // The request that hangs holds both partitions back for its own timeout, longer than the delivery timeout of these.
+    await Promise.allSettled([other]);
+    const after = client.producer();
+    await after.send('t', { value: 'fresh', partition: 0 });
+    let settled: PromiseSettledResult<unknown>[] = [];
+    for (let attempt = 0; attempt < 20; attempt += 1) {
+      settled = await Promise.allSettled([producer.send('t', { value: `after-${String(attempt)}`, partition: 0 })]);
+      if (settled[0]?.status === 'fulfilled') break;
+    }
+    expect(settled[0]?.status).toBe('fulfilled');
+    const stored = values(broker.partition('t', 0));
+    expect(new Set(stored).size).toBe(stored.length);
+    expect(stored.filter((value) => value.startsWith('after-'))).toHaveLength(1);
+    const epochs = [...broker.epochs.values()];
+    expect(Math.max(...epochs)).toBeGreaterThan(0);
+  });
+
+  test('rejected when the broker refuses for good, with its code', async () => {
+    const { client } = await begin({ topics: { t: 1 }, onPublish: () => ({ refuse: 'BATCH_TOO_LARGE' }) });
+    await expect(client.producer().send('t', { value: 'x' })).rejects.toMatchObject({ code: 'BATCH_TOO_LARGE', outcome: 'rejected' });
+  });
+
+  test('unknown when a refusal follows an attempt that may have been appended', async () => {
+    const { client } = await begin({ topics: { t: 1 }, onPublish: (count) => (count === 1 ? 'drop-after-append' : { refuse: 'INVALID_BATCH' }) });
+    await expect(client.producer().send('t', { value: 'x' })).rejects.toMatchObject({ code: 'INVALID_BATCH', outcome: 'unknown' });
+  });
+
+  test('without idempotence nothing that may be appended is sent again', async () => {
+    const { client, broker } = await begin({ topics: { t: 1 }, onPublish: (count) => (count === 1 ? 'drop-after-append' : 'none') });
+    const producer = client.producer({ idempotent: false });
+    await expect(producer.send('t', { value: 'x' })).rejects.toMatchObject({ outcome: 'unknown' });
+    expect(values(broker.partition('t'))).toEqual(['x']);
+  });
+
+  test('a broker that lost the producer state gets a new epoch, nothing twice', async () => {
+    const { client, broker } = await begin({ topics: { t: 1 } });
+    const producer = client.producer();
+    await producer.send('t', { value: '0' });
+    broker.partition('t').producers.clear();
+    await producer.send('t', { value: '1' });
+    expect(values(broker.partition('t'))).toEqual(['0', '1']);
+    expect(broker.epochs.get(1000)).toBe(1);
+  });
+
+  test('a newer session of the same name fences the older one', async () => {
+    const { client, broker } = await begin({ topics: { t: 1 } });
+    const older = client.producer({ name: 'import' });
+    await older.send('t', { value: '0' });
+    const newer = client.producer({ name: 'import' });
+    await newer.send('t', { value: '1' });
+    await expect(older.send('t', { value: '2' })).rejects.toMatchObject({ code: 'PRODUCER_FENCED', outcome: 'rejected' });
+    await expect(older.send('t', { value: '3' })).rejects.toMatchObject({ code: 'PRODUCER_FENCED' });
+    expect(values(broker.partition('t'))).toEqual(['0', '1']);
+  });
+
+  test('garbage instead of an answer costs one connection, not a record', async () => {
+    const { client, broker } = await begin({ topics: { t: 1 }, onPublish: (count) => (count === 1 ? 'garbage' : 'none') });
+    await client.producer().send('t', { value: 'x' });
+    expect(values(broker.partition('t'))).toEqual(['x']);
+    expect(broker.hellos).toBe(2);
+  });
+
+  test('a topic that does not exist is rejected as such', async () => {
+    const { client } = await begin({ topics: {} });
+    await expect(client.producer().send('missing', { value: 'x' })).rejects.toMatchObject({ code: 'UNKNOWN_TOPIC', outcome: 'rejected' });
+  });
+});
+
+describe('memory', () => {
+  test('the buffer is bounded, and room is told', async () => {
+    const { client, broker } = await begin({ topics: { t: 1 } });
+    const producer = client.producer({ bufferBytesMax: 64 * 1024, batchBytes: 8192 });
+    const value = new Uint8Array(1000);
+    let most = 0;
+    for (let index = 0; index < 2000; index += 1) {
+      while (!producer.enqueue('t', { value })) await producer.ready();
+      most = Math.max(most, producer.bufferedBytes);
+    }
+    await producer.flush();
+    expect(most).toBeLessThanOrEqual(64 * 1024 + 1100);
+    expect(producer.bufferedBytes).toBe(0);
+    expect(broker.partition('t').end).toBe(2000);
+  });
+
+  test('records beyond the buffer and the waiting room are refused, the rest arrives in order', async () => {
+    const { client, broker } = await begin({ topics: { t: 1 } });
+    const producer = client.producer({ bufferBytesMax: 4096, batchBytes: 1024 });
+    const settled = await Promise.allSettled(numbers(3000).map((value) => producer.send('t', { value })));
+    const refused = settled.filter((result) => result.status === 'rejected');
+    expect(refused.length).toBeGreaterThan(0);
+    expect(refused.every(({ reason }) => isRivuletError(reason) && reason.code === 'BUFFER_FULL')).toBe(true);
+    expect(values(broker.partition('t'))).toEqual(numbers(3000).filter((_, index) => settled[index]?.status === 'fulfilled'));
+    expect(producer.bufferedBytes).toBe(0);
+  });
+});
+
+describe('flush and close', () => {
+  test('flush reports the failure that nobody awaited, once', async () => {
+    const { client } = await begin({ topics: { t: 1 }, onPublish: (count) => (count === 1 ? { refuse: 'INVALID_BATCH' } : 'none') });
+    const producer = client.producer();
+    await producer.ready();
+    producer.send('t', { value: 'x' });
+    await expect(producer.flush()).rejects.toMatchObject({ code: 'INVALID_BATCH' });
+    await producer.flush();
+  });
+
+  test('close ends within its bound and says what is open', async () => {
+    const { client } = await begin({ topics: { t: 1 }, onPublish: () => 'silent-after-append' });
+    const producer = client.producer();
+    const delivery = producer.send('t', { value: 'x' });
+    const outcome = expect(delivery).rejects.toMatchObject({ code: 'CLOSED', outcome: 'unknown' });
+    await producer.close({ timeoutMs: 50 });
+    await outcome;
+    await expect(producer.send('t', { value: 'y' })).rejects.toMatchObject({ code: 'CLOSED', outcome: 'rejected' });
+  });
+
+  test('close flushes', async () => {
+    const { client, broker } = await begin({ topics: { t: 1 } });
+    {
+      await using producer = client.producer({ lingerMs: 1000 });
+      producer.send('t', { value: 'x' });
+    }
+    expect(values(broker.partition('t'))).toEqual(['x']);
+  });
+});
