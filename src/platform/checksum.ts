@@ -1,10 +1,22 @@
 import { createRequire } from 'node:module';
 import { crc32cTable, type Crc32c } from '../base/checksum.ts';
 
-/** Loads a native package by its name. The single executable passes its own, which knows where it unpacked them. */
+/** Loads a native package by its name. */
 export type LoadModule = (name: string) => unknown;
 
-export const loadInstalled: LoadModule = createRequire(import.meta.url);
+let installed: LoadModule | undefined;
+
+/**
+ * Where native packages come from, for all that is not told otherwise. The single executable, which has no node_modules
+ * beside it, calls this once, first, with a loader that knows where it unpacked them.
+ */
+export function setModuleLoader(load: LoadModule): void {
+  installed = load;
+  chosen = undefined;
+}
+
+/** Not made before it is needed: a bundle in CommonJS has no import.meta.url. */
+export const loadInstalled: LoadModule = (name) => (installed ??= createRequire(import.meta.url))(name);
 
 interface NativeChecksums {
   crc32c(bytes: Uint8Array, previous?: number): number;
@@ -33,4 +45,7 @@ function agrees(fast: Crc32c): boolean {
   return fast(sample) === crc32cTable(sample) && split === crc32cTable(sample);
 }
 
-export const crc32c: Crc32c = loadCrc32c();
+let chosen: Crc32c | undefined;
+
+/** The one to use; chosen at the first call. */
+export const crc32c: Crc32c = (bytes, previous) => (chosen ??= loadCrc32c())(bytes, previous);

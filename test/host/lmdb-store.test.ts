@@ -1,4 +1,4 @@
-import { spawnSync } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import * as fs from 'node:fs';
 import { tmpdir } from 'node:os';
 import * as path from 'node:path';
@@ -130,6 +130,39 @@ describe('lmdbStore', () => {
     expect(await tamper((database, [first, second]) => first && second && database.put(first, database.get(second)))).toBe('damaged');
     expect(await tamper((database) => database.remove(Buffer.from('a')))).toBe('damaged');
   });
+});
+
+describe('a killed process', () => {
+  it('leaves every confirmed entry, with the values of exactly that entry', async () => {
+    let confirmed = 0;
+    for (let round = 0; round < 4; round += 1) {
+      const lines = await killAfter(40 + round * 13);
+      const [, start] = /^loaded (\d+)$/.exec(lines[0] ?? '') ?? [];
+      // One entry may have been committed without having been confirmed.
+      expect([confirmed, confirmed + 1]).toContain(Number(start));
+      confirmed = Number(/^applied (\d+)$/.exec(lines.at(-1) ?? '')?.[1]);
+      expect(confirmed).toBeGreaterThan(Number(start));
+    }
+    const store = lmdbStore(options);
+    const loaded = await store.load();
+    expect(loaded.kind === 'ok' && sameEntries(loaded.entries, stateAt(loaded.appliedIndex))).toBe(true);
+    await store.close();
+  });
+
+  /** Its complete lines; killed once it has printed so many. */
+  function killAfter(count: number): Promise<readonly string[]> {
+    const child = spawn(process.execPath, [path.join(import.meta.dirname, 'lmdb-writer.ts'), options.folder, options.quarantine], { stdio: ['ignore', 'pipe', 'inherit'] });
+    let text = '';
+    child.stdout.on('data', (piece: Buffer) => {
+      text += piece.toString();
+      if (text.split('\n').length > count) child.kill('SIGKILL');
+    });
+    return new Promise((resolve) => {
+      child.once('close', () => {
+        resolve(text.split('\n').slice(0, -1));
+      });
+    });
+  }
 });
 
 describe('checkLmdbFile', () => {

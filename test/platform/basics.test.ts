@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { crc32cTable } from '../../src/base/checksum.ts';
-import { crc32c, loadCrc32c } from '../../src/platform/checksum.ts';
+import { crc32c, loadCrc32c, loadInstalled, setModuleLoader } from '../../src/platform/checksum.ts';
 import { systemClock } from '../../src/platform/clock.ts';
 import { systemRandom } from '../../src/platform/random.ts';
 
@@ -17,10 +17,24 @@ describe('crc32c', () => {
   });
 
   it('is the native one here, and the plain one where that cannot load or is wrong', () => {
-    expect(crc32c).not.toBe(crc32cTable);
+    expect(loadCrc32c()).not.toBe(crc32cTable);
     expect(loadCrc32c(() => { throw new Error('no such module'); })).toBe(crc32cTable);
     expect(loadCrc32c(() => ({}))).toBe(crc32cTable);
     expect(loadCrc32c(() => ({ crc32c: () => 7 }))).toBe(crc32cTable);
+  });
+});
+
+describe('setModuleLoader', () => {
+  it('says where native packages come from, from then on', () => {
+    const asked: string[] = [];
+    const before = loadInstalled;
+    setModuleLoader((name) => {
+      asked.push(name);
+      return { crc32c: crc32cTable };
+    });
+    expect(crc32c(new Uint8Array([1, 2, 3]))).toBe(crc32cTable(new Uint8Array([1, 2, 3])));
+    expect(before('lz4-napi')).toHaveProperty('crc32c');
+    expect(asked).toEqual(['@node-rs/crc32', 'lz4-napi']);
   });
 });
 
