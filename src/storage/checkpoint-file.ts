@@ -55,7 +55,7 @@ export class CheckpointFile {
   private held: { readonly active: SyncedPlace } | undefined;
   private syncedOffset: Offset;
   /** Of the recovery point recorded last. */
-  lastPlace: SyncedPlace;
+  private lastPlace: SyncedPlace;
 
   constructor(state: LogState, file: DiskFile, loaded: LoadedCheckpoint) {
     this.state = state;
@@ -88,6 +88,11 @@ export class CheckpointFile {
     this.held = undefined;
     this.write(active, clean);
     await this.flush();
+  }
+
+  /** The recovery point stays; what else has changed becomes durable. */
+  recordAgain(): Promise<void> {
+    return this.recordDurably(this.syncedOffset, this.lastPlace);
   }
 
   async close(): Promise<void> {

@@ -57,6 +57,12 @@ export class Committer {
     return done;
   }
 
+  /** Everything in a segment that is no longer active is durable when it resolves. */
+  async syncSegmentEnd(segment: Segment): Promise<void> {
+    // A truncation may end a wait early.
+    while (segment.sealed && !segment.removed && this.state.synced < segment.nextOffset) await this.sync();
+  }
+
   /** Nothing is in flight and no timer is set when it resolves. */
   async quiesce(): Promise<void> {
     this.stopTimer();
@@ -65,7 +71,11 @@ export class Committer {
 
   /** The tail was cut: what is dirty above it does not exist any more. */
   truncated(): void {
-    this.dirty = this.dirty.filter((segment) => !segment.removed);
+    this.dirty = this.dirty.filter((segment) => !segment.removed && segment.nextOffset > this.state.synced);
+    if (this.dirty.length === 0) {
+      this.pendingBytes = 0;
+      this.unsyncedBatches = 0;
+    }
     if (this.state.synced >= this.state.written) this.settle();
   }
 

@@ -1,11 +1,13 @@
 // A bad batch where no crash can have left one. Its extent is found, its range is recorded and never served; what lies
 // behind it keeps its offsets.
 import { offset, position, type Offset } from '../base/brands.ts';
+import { readU32 } from '../base/bytes.ts';
 import { BATCH_BYTES_MAX } from '../base/limits.ts';
-import { BATCH_HEADER_BYTES, checkBatch, type BatchHeader } from '../format/batch.ts';
+import { BATCH_HEADER_BYTES, BATCH_LENGTH_OVERHEAD, type BatchHeader } from '../format/batch.ts';
 import type { DiskFile } from '../ports/disk.ts';
 import type { LogState } from './log-state.ts';
 import type { Segment } from './segment.ts';
+import { batchAt, findContinuation } from './tail-scan.ts';
 
 export interface Resync {
   readonly position: number;
@@ -39,6 +41,7 @@ async function findNext(state: LogState, segment: Segment, file: DiskFile, end: 
   const candidates: number[] = [];
   const declared = await declaredEnd(file, fault.position, end);
   if (declared !== undefined) candidates.push(declared);
+  for (const resync of segment.resyncs) if (resync.position > fault.position) candidates.push(resync.position);
   for (const hit of segment.index?.above(fault.position) ?? []) candidates.push(hit.position);
   for (const at of candidates) {
     if (at === end && declared === end) return undefined;
@@ -46,25 +49,30 @@ async function findNext(state: LogState, segment: Segment, file: DiskFile, end: 
     if (header === undefined || header.baseOffset <= fault.offset || header.baseOffset >= segment.nextOffset) continue;
     return { position: at, offset: offset(header.baseOffset) };
   }
-  return undefined;
+  return searchForward(state, segment, file, end, fault);
+}
+
+/**
+ * The last resort, when there is no index either: any place with an intact batch of a fitting offset that another one
+ * follows, or the end of the segment.
+ */
+async function searchForward(state: LogState, segment: Segment, file: DiskFile, end: number, fault: Fault): Promise<Resync | undefined> {
+  let from = fault.position + 1;
+  for (;;) {
+    const found = await findContinuation(state, file, from, end, fault.offset);
+    if (found === undefined) return undefined;
+    from = found.position + 1;
+    if (found.offset >= segment.nextOffset) continue;
+    const header = await batchAt(state, file, found.position, end);
+    if (header === undefined) continue;
+    const after = await batchAt(state, file, found.position + header.sizeInBytes, end);
+    if (header.lastOffset + 1 === segment.nextOffset || after?.baseOffset === header.lastOffset + 1) return found;
+  }
 }
 
 async function declaredEnd(file: DiskFile, at: number, end: number): Promise<number | undefined> {
   const head = new Uint8Array(12);
   if ((await file.read(head, position(at))) < head.length) return undefined;
-  const size = 12 + new DataView(head.buffer).getUint32(8);
+  const size = BATCH_LENGTH_OVERHEAD + readU32(head, 8);
   return size >= BATCH_HEADER_BYTES && size <= BATCH_BYTES_MAX && at + size <= end ? at + size : undefined;
-}
-
-/** The header of an intact batch there, if there is one. */
-export async function batchAt(state: LogState, file: DiskFile, at: number, end: number): Promise<BatchHeader | undefined> {
-  if (at + BATCH_HEADER_BYTES > end) return undefined;
-  const head = new Uint8Array(12);
-  if ((await file.read(head, position(at))) < head.length) return undefined;
-  const size = 12 + new DataView(head.buffer).getUint32(8);
-  if (size < BATCH_HEADER_BYTES || size > BATCH_BYTES_MAX || at + size > end) return undefined;
-  const bytes = new Uint8Array(size);
-  if ((await file.read(bytes, position(at))) < size) return undefined;
-  const checked = checkBatch(bytes, 0, state.deps.crc32c);
-  return checked.ok ? checked.header : undefined;
 }

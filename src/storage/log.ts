@@ -234,6 +234,11 @@ export class PartitionLog {
       await this.checkpoint.recordDurably(state.synced, place, false);
       await state.health.guard('directory fsync failed', () => state.deps.disk.syncDirectory(state.directory));
     }
+    // Where good batches begin again behind damage is found once and kept in the index.
+    for (const segment of unsealed.filter((each) => each.resyncs.length > 0)) {
+      await rebuildSegment(state, segment);
+      await state.health.guard('directory fsync failed', () => state.deps.disk.syncDirectory(state.directory));
+    }
     // Segments that a crash kept retention from removing.
     await state.exclusive(() => this.retention.deleteTo(state.logStart));
     this.sealInBackground(unsealed);
@@ -246,6 +251,7 @@ export class PartitionLog {
       if (!segment.sealed) continue;
       this.state.runInBackground(async () => {
         if (this.state.closed || segment.removed) return;
+        await this.committer.syncSegmentEnd(segment);
         if (segment.facts === undefined) await rebuildSegment(this.state, segment);
         else await loadFacts(this.state, segment);
         if (this.state.damageAt(segment.baseOffset) === undefined) await sealSegment(this.state, segment);

@@ -83,7 +83,7 @@ async function openClean(state: LogState, last: Segment, checkpoint: Checkpoint)
   state.restore({ logStart: checkpoint.logStart, logEnd: checkpoint.recoveryPoint, synced: checkpoint.recoveryPoint }, checkpoint.epochs);
   state.highWatermark = checkpoint.highWatermark;
   if (active.size === 0) last.index = new SegmentIndex(state.config.indexIntervalBytes);
-  else if (!(await loadIndexFiles(state, last))) await rebuildSegment(state, last);
+  else if (!(await loadIndexFiles(state, last, active.size))) await rebuildSegment(state, last);
   return true;
 }
 
@@ -291,6 +291,7 @@ async function finishTail(state: LogState, recoveryPoint: Offset, logStart: Offs
   state.restore({ logStart: state.logStart, logEnd: end, synced: end }, state.epochs.entries);
   const size = await withFile(state, last, (file) => file.size());
   if (size === 0 && last.baseOffset === end) {
+    last.sealed = false;
     const file = await state.health.guard('opening a segment failed', () => last.open(state.deps.disk));
     assert(file.path === last.path, 'the active segment is open');
     last.facts = emptyFacts();

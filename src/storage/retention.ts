@@ -66,7 +66,7 @@ export class Retention {
     const to = offset(Math.min(start, state.written));
     if (to > state.logStart) {
       state.moveLogStart(to);
-      await this.checkpoint.recordDurably(state.synced, this.place());
+      await this.checkpoint.recordAgain();
     }
     while (state.segments.length > 1) {
       const segment = state.segments[0];
@@ -75,14 +75,6 @@ export class Retention {
       state.segments.shift();
       await this.remove(segment);
     }
-  }
-
-  private place(): { baseOffset: Offset; size: number } {
-    // The recovery point may lie in an older segment than the active one; its place is then its segment's end.
-    const { state } = this;
-    const { active } = state;
-    if (state.synced >= active.nextOffset) return { baseOffset: active.baseOffset, size: active.size };
-    return this.checkpoint.lastPlace;
   }
 
   private async remove(segment: Segment): Promise<void> {

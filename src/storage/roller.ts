@@ -98,7 +98,7 @@ export class Roller {
     state.metrics.rolls.add(1);
     telemetry.log('debug', 'log.rolled', { directory: state.directory, baseOffset: base });
     state.runInBackground(async () => {
-      await this.committer.sync();
+      await this.committer.syncSegmentEnd(old);
       await sealSegment(state, old);
     });
   }

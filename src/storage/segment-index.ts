@@ -67,9 +67,10 @@ export class SegmentIndex {
   /**
    * A batch lies at `position`. Adds entries when the interval has passed. `maxTimestamp` and `maxTimestampOffset` are
    * those of all batches before it: a record later than that timestamp lies at or after this batch.
+   * `always`: this batch must be found again without those before it.
    */
-  note(relativeOffset: number, at: number, maxTimestampBefore: number): void {
-    if (at < this.nextIndexedPosition) return;
+  note(relativeOffset: number, at: number, maxTimestampBefore: number, always = false): void {
+    if (at < this.nextIndexedPosition && !always) return;
     const slot = this.offsets.push();
     writeU32(slot.bytes, slot.at, relativeOffset);
     writeU32(slot.bytes, slot.at + 4, at);

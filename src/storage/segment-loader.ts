@@ -66,19 +66,19 @@ async function mapSealed(state: LogState, segment: Segment): Promise<void> {
 }
 
 async function loadIndex(state: LogState, segment: Segment): Promise<void> {
-  if (!(await loadIndexFiles(state, segment)) && !segment.removed) await rebuildSegment(state, segment);
+  if (!(await loadIndexFiles(state, segment, segment.size)) && !segment.removed) await rebuildSegment(state, segment);
 }
 
-/** False: a file is missing or wrong. */
-export async function loadIndexFiles(state: LogState, segment: Segment): Promise<boolean> {
+/** False: a file is missing, or does not fit a segment of that many bytes. */
+export async function loadIndexFiles(state: LogState, segment: Segment, size: number): Promise<boolean> {
   const { deps, health } = state;
-  const bytesMax = segment.size + OFFSET_ENTRY_BYTES;
+  const bytesMax = size + OFFSET_ENTRY_BYTES;
   const [offsets, times] = await health.guard('reading an index failed', async () => [
     await readSmallFile(deps.disk, sidePath(state, segment, 'index'), bytesMax),
     await readSmallFile(deps.disk, sidePath(state, segment, 'timeindex'), bytesMax * 2),
   ]);
   if (segment.index !== undefined) return true;
-  if (offsets !== undefined && times !== undefined && plausible(segment, offsets, times)) {
+  if (offsets !== undefined && times !== undefined && plausible(segment, size, offsets, times)) {
     segment.index = new SegmentIndex(state.config.indexIntervalBytes, offsets, times);
     return true;
   }
@@ -86,7 +86,7 @@ export async function loadIndexFiles(state: LogState, segment: Segment): Promise
 }
 
 /** Entries rise, lie inside the segment, and the files end with a whole entry. */
-function plausible(segment: Segment, offsets: Uint8Array, times: Uint8Array): boolean {
+function plausible(segment: Segment, size: number, offsets: Uint8Array, times: Uint8Array): boolean {
   if (offsets.length % OFFSET_ENTRY_BYTES !== 0 || times.length % TIME_ENTRY_BYTES !== 0) return false;
   let previousOffset = 0;
   let previousPosition = 0;
@@ -97,7 +97,7 @@ function plausible(segment: Segment, offsets: Uint8Array, times: Uint8Array): bo
     previousOffset = relative;
     previousPosition = where;
   }
-  if (previousPosition >= Math.max(1, segment.size) || segment.baseOffset + previousOffset >= Math.max(segment.nextOffset, segment.baseOffset + 1)) return false;
+  if (previousPosition >= Math.max(1, size) || segment.baseOffset + previousOffset >= Math.max(segment.nextOffset, segment.baseOffset + 1)) return false;
   return timesPlausible(segment, times);
 }
 
@@ -131,8 +131,8 @@ async function rebuildOnce(state: LogState, segment: Segment, keepSeal: boolean)
   state.deps.telemetry.log('info', 'log.index-rebuilt', { directory: state.directory, baseOffset: segment.baseOffset });
   const intact = await withFile(state, segment, (file) => walkSegment(state, segment, file));
   if (segment.removed) return;
-  // A seal of damaged bytes would call them good.
-  if (intact && segment.sealed && !keepSeal) await writeDerivedFiles(state, segment);
+  // The checksum of a damaged segment is left open: no seal may call its bytes good.
+  if (segment.sealed && !(intact && keepSeal)) await writeDerivedFiles(state, segment);
 }
 
 /** True: every batch is good. */
@@ -141,9 +141,13 @@ async function walkSegment(state: LogState, segment: Segment, file: DiskFile): P
   const facts = emptyFacts();
   const index = new SegmentIndex(state.config.indexIntervalBytes);
   const fileSize = await file.size();
+  // An index that is there is believed for one thing only: where to look for good batches behind a bad one.
+  if (segment.index === undefined) await loadIndexFiles(state, segment, fileSize);
   let crc = 0;
+  let intact = true;
+  let from = { position: 0, offset: segment.baseOffset, epochAtLeast: -1, to: fileSize };
   const visit = ({ header, position: at, bytes }: WalkedBatch): boolean => {
-    index.note(header.baseOffset - segment.baseOffset, at, facts.maxTimestamp);
+    index.note(header.baseOffset - segment.baseOffset, at, facts.maxTimestamp, !intact && at === from.position);
     if (facts.recordCount === 0) {
       facts.firstTimestamp = header.baseTimestamp;
       facts.firstEpoch = header.leaderEpoch;
@@ -154,8 +158,6 @@ async function walkSegment(state: LogState, segment: Segment, file: DiskFile): P
     crc = crc32c(bytes, crc);
     return header.lastOffset + 1 < segment.nextOffset;
   };
-  let intact = true;
-  let from = { position: 0, offset: segment.baseOffset, epochAtLeast: -1, to: fileSize };
   for (;;) {
     const stop = await walkFile(file, clock, crc32c, from, visit);
     facts.size = stop.position;

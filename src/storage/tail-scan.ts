@@ -2,9 +2,8 @@
 import { offset, position, type Offset } from '../base/brands.ts';
 import { readI64, readU32 } from '../base/bytes.ts';
 import { BATCH_BYTES_MAX } from '../base/limits.ts';
-import { BATCH_HEADER_BYTES, BATCH_LENGTH_OVERHEAD } from '../format/batch.ts';
+import { BATCH_HEADER_BYTES, BATCH_LENGTH_OVERHEAD, checkBatch, type BatchHeader } from '../format/batch.ts';
 import type { DiskFile } from '../ports/disk.ts';
-import { batchAt } from './damage.ts';
 import { isZero } from './file-walk.ts';
 import type { LogState } from './log-state.ts';
 
@@ -66,4 +65,17 @@ export async function isTornBatch(file: DiskFile, at: number, to: number, expect
   const got = await file.read(head, position(at));
   if (got < 8 || isZero(head, 0, got)) return false;
   return readI64(head, 0) === expected;
+}
+
+/** The header of an intact batch there, if there is one. */
+export async function batchAt(state: LogState, file: DiskFile, at: number, end: number): Promise<BatchHeader | undefined> {
+  if (at + BATCH_HEADER_BYTES > end) return undefined;
+  const head = new Uint8Array(12);
+  if ((await file.read(head, position(at))) < head.length) return undefined;
+  const size = BATCH_LENGTH_OVERHEAD + readU32(head, 8);
+  if (size < BATCH_HEADER_BYTES || size > BATCH_BYTES_MAX || at + size > end) return undefined;
+  const bytes = new Uint8Array(size);
+  if ((await file.read(bytes, position(at))) < size) return undefined;
+  const checked = checkBatch(bytes, 0, state.deps.crc32c);
+  return checked.ok ? checked.header : undefined;
 }

@@ -34,12 +34,12 @@ export async function truncateLog(parts: TruncationParts, to: Offset): Promise<O
   const cut = await findCut(state, segment, to);
   state.cutTo(cut.offset);
   // Lowered before anything goes: a crash in between finds a recovery point that is true.
-  await checkpoint.recordDurably(offset(Math.min(state.synced, cut.offset)), { baseOffset: segment.baseOffset, size: cut.position });
+  if (state.synced >= cut.offset) await checkpoint.recordDurably(cut.offset, { baseOffset: segment.baseOffset, size: cut.position });
+  else await checkpoint.recordAgain();
   await snapshots.truncate(cut.offset);
   for (const later of state.segments.splice(index + 1).toReversed()) await moveAway(state, later);
   await clearTail(state, segment, cut);
   committer.truncated();
-  await checkpoint.recordDurably(state.synced, { baseOffset: state.active.baseOffset, size: state.active.size });
   return cut.offset;
 }
 
@@ -135,5 +135,5 @@ async function clearTail(state: LogState, segment: Segment, cut: CutPlace): Prom
   segment.sealed = false;
   segment.padded = true;
   segment.capacity = Math.max(state.config.segmentBytes, size);
-  await state.health.guard('opening a segment failed', () => segment.open(state.deps.disk));
+  if (segment.file === undefined) await state.health.guard('opening a segment failed', () => segment.open(state.deps.disk));
 }

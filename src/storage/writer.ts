@@ -266,7 +266,11 @@ export class Writer {
     const { state } = this;
     const file = segment.file;
     assert(file !== undefined, 'the active segment is open');
-    if (segment.facts?.size === 0) segment.capacity = Math.max(segment.capacity, run.bytes.length);
+    if (run.bytes.length > segment.capacity) {
+      // A batch larger than a segment has one of its own; a mapping of the usual size does not reach its end.
+      segment.capacity = run.bytes.length;
+      segment.retireMapping();
+    }
     const startMs = state.deps.clock.bootMs();
     try {
       if (this.quickWrites >= QUICK_WRITES_TO_RECOVER) file.write(run.bytes, position(segment.size));

@@ -5,6 +5,7 @@ import { crc32cTable } from '../../src/base/checksum.ts';
 import { checkBatch, readBatchHeader } from '../../src/format/batch.ts';
 import { SimClock } from '../../src/sim/clock.ts';
 import { SimDisk, type SimDiskOptions } from '../../src/sim/disk.ts';
+import type { SeededRandom } from '../../src/sim/random.ts';
 import { Scheduler } from '../../src/sim/scheduler.ts';
 import { RecordingTelemetry } from '../../src/sim/telemetry.ts';
 import { LOG_CONFIG_DEFAULT, type LogConfig, type StorageDeps } from '../../src/storage/config.ts';
@@ -27,9 +28,11 @@ export class Machine {
   readonly clock: SimClock;
   readonly telemetry: RecordingTelemetry = new RecordingTelemetry();
   readonly fatals: Fatal[] = [];
+  private readonly random: SeededRandom;
   disk: SimDisk;
   constructor(seed = 1, options: SimDiskOptions = {}) {
     this.scheduler = new Scheduler({ seed });
+    this.random = this.scheduler.random.stream('storage');
     this.clock = new SimClock(this.scheduler, 'node');
     this.disk = new SimDisk(this.scheduler, { owner: 'node', ...options });
   }
@@ -37,7 +40,7 @@ export class Machine {
     return {
       disk: this.disk,
       clock: this.clock,
-      random: this.scheduler.random.stream('storage'),
+      random: this.random,
       crc32c: crc32cTable,
       telemetry: this.telemetry,
       fatal: (reason, detail) => {
