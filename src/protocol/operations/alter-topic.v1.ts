@@ -1,5 +1,9 @@
-import { array, bool, is, optional, string, struct, u32, type Field } from '../fields.ts';
-import type { Operation } from '../operation.ts';
+import type { TopicId } from '../../base/brands.ts';
+import { type ByteReader, DecodeError } from '../../base/bytes.ts';
+import {
+  CONFIG_ENTRIES_MAX, CONFIG_TEXT_BYTES_MAX, type Decoded, type Pieces, decode, encode, readList, readTopicId, readTopicName, writeList,
+  writeTopicId,
+} from '../wire.ts';
 
 export interface ConfigChange {
   readonly key: string;
@@ -8,34 +12,66 @@ export interface ConfigChange {
 }
 export interface AlterTopicRequest {
   readonly name: string;
-  /** 0: unchanged. */
-  readonly partitions: number;
-  readonly confirmKeyMovement: boolean;
   readonly config: readonly ConfigChange[];
+  /** The new count, not smaller than before. Undefined: as it is. */
+  readonly partitions: number | undefined;
+  /** Needed with more partitions: keys land in other partitions from then on. */
+  readonly confirmKeyMovement: boolean;
+  /** Check everything, change nothing. */
+  readonly validateOnly: boolean;
+  readonly timeoutMs: number;
 }
 export interface AlterTopicResponse {
+  readonly topicId: TopicId;
+  /** As it is now. */
   readonly partitions: number;
 }
 
-const change: Field<ConfigChange> = struct<ConfigChange>({
-  key: is(string(128), 'Setting.'),
-  value: is(optional(string(4096)), 'New value; absent: back to the default.'),
-});
+// request = name string, count u32, count × change, partitions u32 (0: as it is), confirm key movement bool,
+//           validate only bool, timeout ms u32
+// change  = key string, has value bool, value string (empty when has value is 0: back to the default)
+export function encodeRequest(request: AlterTopicRequest): Pieces {
+  return [
+    encode((sink) => {
+      sink.string(request.name);
+      writeList(sink, request.config, (item) => sink.string(item.key).bool(item.value !== undefined).string(item.value ?? ''));
+      sink.u32(request.partitions ?? 0).bool(request.confirmKeyMovement).bool(request.validateOnly).u32(request.timeoutMs);
+    }),
+  ];
+}
+export function decodeRequest(body: Uint8Array): Decoded<AlterTopicRequest> {
+  return decode(body, (reader) => {
+    const name = readTopicName(reader);
+    const config = readList(reader, { elementBytesMin: 5, countMax: CONFIG_ENTRIES_MAX }, () => readChange(reader));
+    const partitions = reader.u32();
+    return {
+      name,
+      config,
+      partitions: partitions === 0 ? undefined : partitions,
+      confirmKeyMovement: reader.bool(),
+      validateOnly: reader.bool(),
+      timeoutMs: reader.u32(),
+    };
+  });
+}
+function readChange(reader: ByteReader): ConfigChange {
+  const key = reader.string(CONFIG_TEXT_BYTES_MAX);
+  const hasValue = reader.bool();
+  const at = reader.at;
+  const value = reader.string(CONFIG_TEXT_BYTES_MAX);
+  if (!hasValue && value !== '') throw new DecodeError('a value where none was announced', at);
+  return { key, value: hasValue ? value : undefined };
+}
 
-export const alterTopic: Operation<AlterTopicRequest, AlterTopicResponse> = {
-  code: 8,
-  name: 'AlterTopic',
-  version: 1,
-  about: 'Changes settings, or adds partitions. All of it or nothing.',
-  beforeHello: false,
-  changesState: true,
-  request: struct<AlterTopicRequest>({
-    name: is(string(4096), 'Topic.'),
-    partitions: is(u32, 'New number of partitions, never fewer; 0: unchanged.'),
-    confirmKeyMovement: is(bool, 'Must be true to add partitions: keys move to other partitions.'),
-    config: is(array(change, 256), 'Settings to change.'),
-  }),
-  response: struct<AlterTopicResponse>({ partitions: is(u32, 'Partitions now.') }),
-  requestPayload: undefined,
-  responsePayload: undefined,
-};
+// response = topic id 16 bytes, partitions u32
+export function encodeResponse(response: AlterTopicResponse): Pieces {
+  return [
+    encode((sink) => {
+      writeTopicId(sink, response.topicId);
+      sink.u32(response.partitions);
+    }),
+  ];
+}
+export function decodeResponse(body: Uint8Array): Decoded<AlterTopicResponse> {
+  return decode(body, (reader) => ({ topicId: readTopicId(reader), partitions: reader.u32() }));
+}

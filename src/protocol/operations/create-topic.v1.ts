@@ -1,40 +1,76 @@
 import type { TopicId } from '../../base/brands.ts';
-import { array, bool, is, string, struct, topicIdField, u32, type KeyValue } from '../fields.ts';
-import type { Operation } from '../operation.ts';
-import { keyValue } from './metadata.v1.ts';
+import {
+  CONFIG_ENTRIES_MAX, CONFIG_TEXT_BYTES_MAX, type Decoded, type Pieces, decode, encode, readList, readOptionalTopicId, readTopicName,
+  writeList, writeTopicId,
+} from '../wire.ts';
 
+export interface ConfigSetting {
+  readonly key: string;
+  readonly value: string;
+}
 export interface CreateTopicRequest {
   readonly name: string;
   /** 0: the broker's default. */
   readonly partitions: number;
+  /** 0: the broker's default. */
   readonly replicas: number;
-  readonly config: readonly KeyValue[];
+  readonly config: readonly ConfigSetting[];
+  /** Check everything, change nothing. */
+  readonly validateOnly: boolean;
+  /** A topic of that name is no error, whatever its settings; the answer describes it. */
   readonly ifNotExists: boolean;
+  readonly timeoutMs: number;
 }
 export interface CreateTopicResponse {
-  readonly topicId: TopicId;
+  /** Undefined: only validated. */
+  readonly topicId: TopicId | undefined;
+  /** False: it existed, or was only validated. */
   readonly created: boolean;
+  readonly partitions: number;
+  readonly replicas: number;
 }
 
-export const createTopic: Operation<CreateTopicRequest, CreateTopicResponse> = {
-  code: 7,
-  name: 'CreateTopic',
-  version: 1,
-  about: 'Creates a topic; answered when the topic is durable in the metadata log and its partitions can be written.',
-  beforeHello: false,
-  changesState: true,
-  request: struct<CreateTopicRequest>({
-    // Longer than a valid name may be, so that a bad name gets INVALID_TOPIC_NAME and not a broken connection.
-    name: is(string(4096), 'Topic name: letters, digits, dots, dashes, underscores; up to 249.'),
-    partitions: is(u32, '0: the default of the broker.'),
-    replicas: is(u32, '0: the default of the broker.'),
-    config: is(array(keyValue, 256), 'Settings that differ from the defaults.'),
-    ifNotExists: is(bool, 'True: an existing topic of that name is a success.'),
-  }),
-  response: struct<CreateTopicResponse>({
-    topicId: is(topicIdField, 'Topic.'),
-    created: is(bool, 'False: it existed.'),
-  }),
-  requestPayload: undefined,
-  responsePayload: undefined,
-};
+// request = name string, partitions u32 (0: default), replicas u16 (0: default), count u32, count × setting,
+//           validate only bool, if not exists bool, timeout ms u32
+// setting = key string, value string
+export function encodeRequest(request: CreateTopicRequest): Pieces {
+  return [
+    encode((sink) => {
+      sink.string(request.name).u32(request.partitions).u16(request.replicas);
+      writeList(sink, request.config, (item) => sink.string(item.key).string(item.value));
+      sink.bool(request.validateOnly).bool(request.ifNotExists).u32(request.timeoutMs);
+    }),
+  ];
+}
+export function decodeRequest(body: Uint8Array): Decoded<CreateTopicRequest> {
+  return decode(body, (reader) => ({
+    name: readTopicName(reader),
+    partitions: reader.u32(),
+    replicas: reader.u16(),
+    config: readList(reader, { elementBytesMin: 4, countMax: CONFIG_ENTRIES_MAX }, () => ({
+      key: reader.string(CONFIG_TEXT_BYTES_MAX),
+      value: reader.string(CONFIG_TEXT_BYTES_MAX),
+    })),
+    validateOnly: reader.bool(),
+    ifNotExists: reader.bool(),
+    timeoutMs: reader.u32(),
+  }));
+}
+
+// response = topic id 16 bytes (zeros: only validated), created bool, partitions u32, replicas u16
+export function encodeResponse(response: CreateTopicResponse): Pieces {
+  return [
+    encode((sink) => {
+      writeTopicId(sink, response.topicId);
+      sink.bool(response.created).u32(response.partitions).u16(response.replicas);
+    }),
+  ];
+}
+export function decodeResponse(body: Uint8Array): Decoded<CreateTopicResponse> {
+  return decode(body, (reader) => ({
+    topicId: readOptionalTopicId(reader),
+    created: reader.bool(),
+    partitions: reader.u32(),
+    replicas: reader.u16(),
+  }));
+}

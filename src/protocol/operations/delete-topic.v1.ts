@@ -1,23 +1,39 @@
 import type { TopicId } from '../../base/brands.ts';
-import { is, string, struct, topicIdField } from '../fields.ts';
-import type { Operation } from '../operation.ts';
+import { type Decoded, type Pieces, decode, encode, readOptionalTopicId, readTopicId, readTopicName, writeTopicId } from '../wire.ts';
 
 export interface DeleteTopicRequest {
   readonly name: string;
+  /** Given: deletes the topic only if it still has this id, so that a repeat cannot hit a topic created anew. */
+  readonly topicId: TopicId | undefined;
+  readonly timeoutMs: number;
 }
 export interface DeleteTopicResponse {
+  /** Of the topic that is gone. */
   readonly topicId: TopicId;
 }
 
-export const deleteTopic: Operation<DeleteTopicRequest, DeleteTopicResponse> = {
-  code: 9,
-  name: 'DeleteTopic',
-  version: 1,
-  about: 'Deletes a topic and its records. Answered when that is durable; disk space returns soon after.',
-  beforeHello: false,
-  changesState: true,
-  request: struct<DeleteTopicRequest>({ name: is(string(4096), 'Topic.') }),
-  response: struct<DeleteTopicResponse>({ topicId: is(topicIdField, 'The topic that is gone.') }),
-  requestPayload: undefined,
-  responsePayload: undefined,
-};
+// request = name string, topic id 16 bytes (zeros: whichever has the name), timeout ms u32
+export function encodeRequest(request: DeleteTopicRequest): Pieces {
+  return [
+    encode((sink) => {
+      sink.string(request.name);
+      writeTopicId(sink, request.topicId);
+      sink.u32(request.timeoutMs);
+    }),
+  ];
+}
+export function decodeRequest(body: Uint8Array): Decoded<DeleteTopicRequest> {
+  return decode(body, (reader) => ({ name: readTopicName(reader), topicId: readOptionalTopicId(reader), timeoutMs: reader.u32() }));
+}
+
+// response = topic id 16 bytes
+export function encodeResponse(response: DeleteTopicResponse): Pieces {
+  return [
+    encode((sink) => {
+      writeTopicId(sink, response.topicId);
+    }),
+  ];
+}
+export function decodeResponse(body: Uint8Array): Decoded<DeleteTopicResponse> {
+  return decode(body, (reader) => ({ topicId: readTopicId(reader) }));
+}

@@ -1,76 +1,125 @@
-// Fetch: read from any number of partitions; waits on the server until there is something or the time is over.
-import type { TopicId } from '../../base/brands.ts';
+import type { LeaderEpoch, Offset, TopicId } from '../../base/brands.ts';
+import { DecodeError } from '../../base/bytes.ts';
 import { REQUEST_PARTITIONS_MAX } from '../../base/limits.ts';
-import { array, i32, i64, is, struct, topicIdField, u16, u32, type Field } from '../fields.ts';
-import type { Operation } from '../operation.ts';
+import { type Failure, readFailure, writeFailure } from '../failure.ts';
+import {
+  type Decoded, type Pieces, decode, encode, readLeaderEpoch, readList, readOffset, readOptionalOffset, readReserved, readTopicId,
+  writeList, writeTopicId,
+} from '../wire.ts';
 
 export interface FetchPartition {
   readonly topicId: TopicId;
   readonly partition: number;
-  readonly fetchOffset: number;
-  readonly currentLeaderEpoch: number;
-  readonly lastFetchedEpoch: number;
+  readonly fetchOffset: Offset;
+  /** As the client knows it; −1: it does not. */
+  readonly currentLeaderEpoch: LeaderEpoch;
+  /** Of the last batch that the client has of this partition; −1: none. By it the broker finds out that the logs parted. */
+  readonly lastFetchedEpoch: LeaderEpoch;
+  /** Soft: the first batch comes whole. */
   readonly maxBytes: number;
 }
 export interface FetchRequest {
+  /** How long the broker may wait for `minBytes`. */
   readonly waitMs: number;
+  /** 0: answer at once, whatever there is. */
   readonly minBytes: number;
+  /** Of all partitions together; soft in the same way. */
   readonly maxBytes: number;
+  /** Served in this order while `maxBytes` lasts. */
   readonly partitions: readonly FetchPartition[];
 }
 export interface FetchedPartition {
   readonly topicId: TopicId;
   readonly partition: number;
-  readonly errorCode: number;
-  readonly logStartOffset: number;
-  readonly highWatermark: number;
-  readonly leaderEpoch: number;
-  readonly resumeOffset: number;
-  readonly resumeEpoch: number;
-  readonly payloadBytes: number;
+  readonly failure: Failure | undefined;
+  /** Undefined: not told. [log start, high watermark) is what can be read now. */
+  readonly logStart: Offset | undefined;
+  readonly highWatermark: Offset | undefined;
+  /** Of the leader that answered; −1: not told. */
+  readonly leaderEpoch: LeaderEpoch;
+  /** Whole record batches, the first of which holds the fetch offset. Decoded: at most one view of the received frame. */
+  readonly batches: Pieces;
 }
 export interface FetchResponse {
   readonly throttleMs: number;
+  /** In the order of the request. */
   readonly partitions: readonly FetchedPartition[];
 }
 
-const asked: Field<FetchPartition> = struct<FetchPartition>({
-  topicId: is(topicIdField, 'Topic.'),
-  partition: is(u32, 'Partition.'),
-  fetchOffset: is(i64, 'First offset wanted.'),
-  currentLeaderEpoch: is(i32, 'Leader epoch that the client knows; −1: unknown.'),
-  lastFetchedEpoch: is(i32, 'Leader epoch of the batch read before this offset; −1: none. Lets the broker tell LOG_TRUNCATED.'),
-  maxBytes: is(u32, 'At most so many bytes of this partition; the first batch comes whole even when it is larger.'),
-});
-const fetched: Field<FetchedPartition> = struct<FetchedPartition>({
-  topicId: is(topicIdField, 'Topic.'),
-  partition: is(u32, 'Partition.'),
-  errorCode: is(u16, '0, or the error of this partition; then there is no payload.'),
-  logStartOffset: is(i64, 'First offset that is retained; −1: unknown.'),
-  highWatermark: is(i64, 'End of what may be read; −1: unknown.'),
-  leaderEpoch: is(i32, 'Epoch of the leader that answers; −1: unknown.'),
-  resumeOffset: is(i64, 'DAMAGED_RANGE: first offset behind the damage. LOG_TRUNCATED: where the logs part. Else −1.'),
-  resumeEpoch: is(i32, 'LOG_TRUNCATED: the last epoch both logs share. Else −1.'),
-  payloadBytes: is(u32, 'Bytes of this partition in the payload.'),
-});
+interface Heading extends Omit<FetchedPartition, 'batches'> {
+  readonly bytes: number;
+}
 
-export const fetch: Operation<FetchRequest, FetchResponse> = {
-  code: 4,
-  name: 'Fetch',
-  version: 1,
-  about: 'Whole batches from the one that holds the offset on, up to the high watermark.',
-  beforeHello: false,
-  changesState: false,
-  request: struct<FetchRequest>({
-    waitMs: is(u32, 'How long the broker may wait for minBytes.'),
-    minBytes: is(u32, 'Answer at once when so many bytes are there; 0: always at once.'),
-    maxBytes: is(u32, 'At most so many bytes in all; the first batch comes whole even when it is larger.'),
-    partitions: is(array(asked, REQUEST_PARTITIONS_MAX), 'What is wanted, in order of preference.'),
-  }),
-  response: struct<FetchResponse>({
-    throttleMs: is(u32, 'The broker will not read from this client for so long; 0: not throttled.'),
-    partitions: is(array(fetched, REQUEST_PARTITIONS_MAX), 'Answers in the order of the request.'),
-  }),
-  requestPayload: undefined,
-  responsePayload: 'the batches of each partition, in the order of the answers, back to back',
-};
+// request   = wait ms u32, min bytes u32, max bytes u32, isolation u8 (0), count u32, count × partition
+// partition = topic id 16 bytes, partition u32, fetch offset i64, current leader epoch i32 (−1: not known),
+//             last fetched epoch i32 (−1: none), max bytes u32
+export function encodeRequest(request: FetchRequest): Pieces {
+  return [
+    encode((sink) => {
+      sink.u32(request.waitMs).u32(request.minBytes).u32(request.maxBytes).u8(0);
+      writeList(sink, request.partitions, (item) => {
+        writeTopicId(sink, item.topicId);
+        sink.u32(item.partition).i64(item.fetchOffset).i32(item.currentLeaderEpoch).i32(item.lastFetchedEpoch).u32(item.maxBytes);
+      });
+    }),
+  ];
+}
+export function decodeRequest(body: Uint8Array): Decoded<FetchRequest> {
+  return decode(body, (reader) => {
+    const waitMs = reader.u32();
+    const minBytes = reader.u32();
+    const maxBytes = reader.u32();
+    readReserved(reader, 'isolation');
+    const partitions = readList(reader, { elementBytesMin: 40, countMax: REQUEST_PARTITIONS_MAX }, () => ({
+      topicId: readTopicId(reader),
+      partition: reader.u32(),
+      fetchOffset: readOffset(reader),
+      currentLeaderEpoch: readLeaderEpoch(reader),
+      lastFetchedEpoch: readLeaderEpoch(reader),
+      maxBytes: reader.u32(),
+    }));
+    return { waitMs, minBytes, maxBytes, partitions };
+  });
+}
+
+// response  = throttle ms u32, count u32, count × partition, record batches of the partitions one after the other
+// partition = topic id 16 bytes, partition u32, error, log start offset i64 (−1: not told), high watermark i64 (−1: not told),
+//             leader epoch i32 (−1: not told), bytes u32 (of its record batches)
+export function encodeResponse(response: FetchResponse): Pieces {
+  const heading = encode((sink) => {
+    sink.u32(response.throttleMs);
+    writeList(sink, response.partitions, (item) => {
+      writeTopicId(sink, item.topicId);
+      sink.u32(item.partition);
+      writeFailure(sink, item.failure);
+      sink.i64(item.logStart ?? -1).i64(item.highWatermark ?? -1).i32(item.leaderEpoch);
+      let bytes = 0;
+      for (const piece of item.batches) bytes += piece.length;
+      sink.u32(bytes);
+    });
+  });
+  const pieces: Uint8Array[] = [heading];
+  for (const item of response.partitions) for (const piece of item.batches) pieces.push(piece);
+  return pieces;
+}
+export function decodeResponse(body: Uint8Array): Decoded<FetchResponse> {
+  return decode(body, (reader) => {
+    const throttleMs = reader.u32();
+    const headings = readList<Heading>(reader, { elementBytesMin: 46, countMax: REQUEST_PARTITIONS_MAX }, () => ({
+      topicId: readTopicId(reader),
+      partition: reader.u32(),
+      failure: readFailure(reader),
+      logStart: readOptionalOffset(reader),
+      highWatermark: readOptionalOffset(reader),
+      leaderEpoch: readLeaderEpoch(reader),
+      bytes: reader.u32(),
+    }));
+    let promised = 0;
+    for (const heading of headings) promised += heading.bytes;
+    if (promised !== reader.remaining) {
+      throw new DecodeError(`${String(promised)} bytes of batches announced, ${String(reader.remaining)} present`, reader.at);
+    }
+    const partitions = headings.map(({ bytes, ...rest }) => ({ ...rest, batches: bytes === 0 ? [] : [reader.raw(bytes)] }));
+    return { throttleMs, partitions };
+  });
+}

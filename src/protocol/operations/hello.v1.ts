@@ -1,57 +1,101 @@
-// Hello: the first request on every connection. Both sides learn what the other speaks.
+import type { NodeId } from '../../base/brands.ts';
 import { CLIENT_ID_BYTES_MAX } from '../../base/limits.ts';
-import { array, i32, is, string, struct, u16, u32, u8, type Field } from '../fields.ts';
-import type { Operation } from '../operation.ts';
+import { type Decoded, LABEL_BYTES_MAX, type Pieces, decode, encode, readList, readNodeId, writeList } from '../wire.ts';
 
+/** Credentials; none yet is accepted or asked for. */
+export interface Authentication {
+  readonly mechanism: string;
+  readonly bytes: Uint8Array;
+}
 export interface HelloRequest {
+  /** Versions of the frame layout and of the rules that hold for all operations; now 1. */
+  readonly protocolMin: number;
+  readonly protocolMax: number;
+  /** For logs and quotas. */
   readonly clientId: string;
-  readonly software: string;
+  readonly softwareName: string;
   readonly softwareVersion: string;
+  readonly authentication: Authentication | undefined;
 }
 export interface SpokenOperation {
-  readonly code: number;
-  readonly versionMin: number;
-  readonly versionMax: number;
+  readonly operation: number;
+  readonly min: number;
+  readonly max: number;
 }
-export interface HelloResponse {
-  readonly software: string;
-  readonly softwareVersion: string;
-  readonly clusterId: string;
-  readonly nodeId: number;
-  readonly operations: readonly SpokenOperation[];
+export interface ConnectionLimits {
+  /** Largest body of a frame, in either direction. */
   readonly frameBytesMax: number;
   readonly batchBytesMax: number;
   readonly requestsInFlightMax: number;
 }
+export interface HelloResponse {
+  readonly protocol: number;
+  readonly softwareName: string;
+  readonly softwareVersion: string;
+  readonly clusterId: string;
+  readonly nodeId: NodeId;
+  /** Of this connection, as the broker's log names it. */
+  readonly sessionId: string;
+  readonly operations: readonly SpokenOperation[];
+  readonly limits: ConnectionLimits;
+}
 
-const spoken: Field<SpokenOperation> = struct({
-  code: is(u16, 'Operation number.'),
-  versionMin: is(u8, 'Oldest version spoken.'),
-  versionMax: is(u8, 'Newest version spoken.'),
-});
+export const AUTHENTICATION_BYTES_MAX = 16_384;
+const OPERATIONS_MAX = 1024;
 
-export const hello: Operation<HelloRequest, HelloResponse> = {
-  code: 1,
-  name: 'Hello',
-  version: 1,
-  about: 'First request on every connection; tells what the broker speaks and its limits.',
-  beforeHello: true,
-  changesState: false,
-  request: struct<HelloRequest>({
-    clientId: is(string(CLIENT_ID_BYTES_MAX), 'Shown in logs and used by quotas; may be empty.'),
-    software: is(string(64), 'Name of the client software.'),
-    softwareVersion: is(string(64), 'Its version.'),
-  }),
-  response: struct<HelloResponse>({
-    software: is(string(64), 'Name of the broker software.'),
-    softwareVersion: is(string(64), 'Its version.'),
-    clusterId: is(string(64), 'Same on all nodes of a cluster.'),
-    nodeId: is(i32, 'The node that answers.'),
-    operations: is(array(spoken, 1024), 'What the broker speaks; use the newest version that both sides know.'),
-    frameBytesMax: is(u32, 'Largest frame length the broker accepts from now on.'),
-    batchBytesMax: is(u32, 'Largest batch the broker accepts.'),
-    requestsInFlightMax: is(u32, 'Unanswered requests on this connection; more are not read.'),
-  }),
-  requestPayload: undefined,
-  responsePayload: undefined,
-};
+// request = protocol min u16, protocol max u16, client id string, software name string, software version string,
+//           authentication mechanism string (empty: none), authentication blob
+export function encodeRequest(request: HelloRequest): Pieces {
+  const { authentication } = request;
+  return [
+    encode((sink) => {
+      sink.u16(request.protocolMin).u16(request.protocolMax).string(request.clientId);
+      sink.string(request.softwareName).string(request.softwareVersion);
+      sink.string(authentication?.mechanism ?? '').blob(authentication?.bytes ?? new Uint8Array(0));
+    }),
+  ];
+}
+export function decodeRequest(body: Uint8Array): Decoded<HelloRequest> {
+  return decode(body, (reader) => {
+    const protocolMin = reader.u16();
+    const protocolMax = reader.u16();
+    const clientId = reader.string(CLIENT_ID_BYTES_MAX);
+    const softwareName = reader.string(LABEL_BYTES_MAX);
+    const softwareVersion = reader.string(LABEL_BYTES_MAX);
+    const mechanism = reader.string(LABEL_BYTES_MAX);
+    const bytes = reader.blob(AUTHENTICATION_BYTES_MAX);
+    const authentication = mechanism === '' && bytes.length === 0 ? undefined : { mechanism, bytes };
+    return { protocolMin, protocolMax, clientId, softwareName, softwareVersion, authentication };
+  });
+}
+
+// response  = protocol u16, software name string, software version string, cluster id string, node id i32, session id string,
+//             count u32, count × operation, frame bytes max u32, batch bytes max u32, requests in flight max u32
+// operation = operation u16, lowest version u8, highest version u8
+export function encodeResponse(response: HelloResponse): Pieces {
+  const { limits } = response;
+  return [
+    encode((sink) => {
+      sink.u16(response.protocol).string(response.softwareName).string(response.softwareVersion);
+      sink.string(response.clusterId).i32(response.nodeId).string(response.sessionId);
+      writeList(sink, response.operations, (item) => sink.u16(item.operation).u8(item.min).u8(item.max));
+      sink.u32(limits.frameBytesMax).u32(limits.batchBytesMax).u32(limits.requestsInFlightMax);
+    }),
+  ];
+}
+export function decodeResponse(body: Uint8Array): Decoded<HelloResponse> {
+  return decode(body, (reader) => ({
+    protocol: reader.u16(),
+    softwareName: reader.string(LABEL_BYTES_MAX),
+    softwareVersion: reader.string(LABEL_BYTES_MAX),
+    clusterId: reader.string(LABEL_BYTES_MAX),
+    nodeId: readNodeId(reader),
+    sessionId: reader.string(LABEL_BYTES_MAX),
+    operations: readList(reader, { elementBytesMin: 4, countMax: OPERATIONS_MAX }, () => ({
+      operation: reader.u16(),
+      min: reader.u8(),
+      max: reader.u8(),
+    })),
+    limits: { frameBytesMax: reader.u32(), batchBytesMax: reader.u32(), requestsInFlightMax: reader.u32() },
+  }));
+}
