@@ -49,7 +49,7 @@ async function writeDerivedOnce(state: LogState, segment: Segment): Promise<void
         await writeSmallFile(disk, sidePath(state, segment, 'index'), index.offsetBytes);
         await writeSmallFile(disk, sidePath(state, segment, 'timeindex'), index.timeBytes);
       }
-      if (crc === undefined) return;
+      if (crc === undefined || !segment.sealed) return;
       const seal = encodeSeal({ baseOffset: segment.baseOffset, nextOffset: segment.nextOffset, facts: { ...facts, crc }, epochs }, crc32c);
       await writeSmallFile(disk, sidePath(state, segment, 'seal'), seal);
     });

@@ -118,12 +118,12 @@ async function clearTail(state: LogState, segment: Segment, cut: CutPlace): Prom
   segment.index = cut.index;
   segment.appendedFrom = Math.min(segment.appendedFrom, cut.position);
   segment.resyncs.splice(0, segment.resyncs.length, ...segment.resyncs.filter((resync) => resync.position < cut.position));
+  for (const suffix of ['index', 'timeindex', 'seal'] as const) {
+    await state.health.guard('removing an index failed', () => unlinkIfThere(state.deps.disk, sidePath(state, segment, suffix)));
+  }
   if (!wasSealed) {
     segment.padded = true;
     return;
-  }
-  for (const suffix of ['index', 'timeindex', 'seal'] as const) {
-    await state.health.guard('removing an index failed', () => unlinkIfThere(state.deps.disk, sidePath(state, segment, suffix)));
   }
   if (cut.position > 0) {
     await startActive(state, cut.offset);
