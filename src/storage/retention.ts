@@ -36,7 +36,7 @@ export class Retention {
     if (retentionMs < 0 || active.size === 0 || this.timePaused(nowMs)) return false;
     const { maxTimestamp } = active.facts ?? { maxTimestamp: -1 };
     const seen = active.lastAppendMs >= 0 ? active.lastAppendMs : nowMs;
-    return nowMs - ageBase(maxTimestamp, seen) > retentionMs;
+    return nowMs - ageBase(maxTimestamp, seen, nowMs) > retentionMs;
   }
 
   async retain(nowMs: number): Promise<void> {
@@ -50,7 +50,7 @@ export class Retention {
     for (const segment of state.segments) {
       const { facts } = segment;
       if (!segment.sealed || facts === undefined) break;
-      const tooOld = retentionMs >= 0 && !paused && nowMs - ageBase(facts.maxTimestamp, facts.rolledMs >= 0 ? facts.rolledMs : nowMs) > retentionMs;
+      const tooOld = retentionMs >= 0 && !paused && nowMs - ageBase(facts.maxTimestamp, facts.rolledMs >= 0 ? facts.rolledMs : nowMs, nowMs) > retentionMs;
       // As Kafka: a segment goes when what stays is still at least the limit.
       const tooMuch = retentionBytes >= 0 && bytes - facts.size >= retentionBytes;
       if (!tooOld && !tooMuch) break;
@@ -120,7 +120,10 @@ export class Retention {
   }
 }
 
-/** Producers' clocks may be ahead: a record is never taken for younger than the moment its segment was closed. */
-function ageBase(maxTimestamp: number, closedMs: number): number {
-  return maxTimestamp < 0 ? closedMs : Math.min(maxTimestamp, closedMs);
+/**
+ * The largest timestamp says how old a segment is. One that lies in the future is not believed: the producer's clock is
+ * ahead, and the segment is as old as the last append to it.
+ */
+function ageBase(maxTimestamp: number, closedMs: number, nowMs: number): number {
+  return maxTimestamp >= 0 && maxTimestamp <= nowMs ? maxTimestamp : closedMs;
 }

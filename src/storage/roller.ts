@@ -92,7 +92,7 @@ export class Roller {
     segment.named = state.health.guard('directory fsync after a roll failed', () => disk.syncDirectory(state.directory));
     state.runInBackground(() => segment.named);
     old.sealed = true;
-    if (old.facts !== undefined) old.facts.rolledMs = state.deps.clock.wallMs();
+    if (old.facts !== undefined) old.facts.rolledMs = old.lastAppendMs >= 0 ? old.lastAppendMs : state.deps.clock.wallMs();
     if (old.mapped !== undefined) state.cache.touch(old);
     state.segments.push(segment);
     state.metrics.rolls.add(1);

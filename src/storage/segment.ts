@@ -17,7 +17,7 @@ export interface SegmentFacts {
   lastEpoch: number;
   /** CRC32C of all bytes; undefined when it has to be computed from the file. */
   crc: number | undefined;
-  /** Wall clock when it was rolled; -1: still active, or not known. */
+  /** Wall clock at its last append, known once it is rolled; -1: still active, or not known. */
   rolledMs: number;
 }
 
