@@ -169,12 +169,13 @@ export class FrameReader {
     const size = this.#sizeOfFirst(held);
     const fitsHere = size <= capacity - this.#start && room > 0;
     // A short read costs more than moving a few bytes.
-    const cheap = held * 8 <= capacity && room * 4 < capacity;
-    if (fitsHere && !(cheap && this.#start > 0)) return;
-    if (held < capacity && (size <= capacity || this.#start > 0)) {
-      this.#moveTo(this.#buffer);
-      // Moving alone may leave little room in front of a frame that is larger than the buffer.
-      if (size <= capacity || held * 2 <= capacity) return;
+    const cheap = this.#start > 0 && held * 8 <= capacity && room * 4 < capacity;
+    if (fitsHere && !cheap) return;
+    // Only when what has really arrived fills half of it: a frame is given memory as its bytes come in.
+    const mustGrow = size > capacity ? held * 2 > capacity : held === capacity;
+    if (!mustGrow) {
+      if (this.#start > 0) this.#moveTo(this.#buffer);
+      return;
     }
     const most = Math.max(RECEIVE_BYTES_BUSY, FRAME_HEADER_BYTES + this.bodyBytesMax);
     assert(held < most, `${String(held)} bytes received and no frame taken: call next() before writable()`);
