@@ -25,7 +25,6 @@ export class Committer {
   private pendingBytes = 0;
   private inflightBytes = 0;
   private unsyncedBatches = 0;
-  private wanted = false;
   /** Bytes have become durable: there may be room for more. */
   onSynced: (() => void) | undefined;
 
@@ -52,7 +51,6 @@ export class Committer {
     const upTo = this.state.written;
     if (this.state.synced >= upTo) return this.running ?? Promise.resolve();
     const done = new Promise<void>((resolve, reject) => this.waiters.push({ offset: upTo, resolve, reject }));
-    this.wanted = true;
     this.start();
     return done;
   }
@@ -85,7 +83,7 @@ export class Committer {
 
   private schedule(): void {
     const { fsync, fsyncIntervalMs, groupCommitLingerMs, groupCommitMaxBytes, unsyncedBytesMax } = this.state.config;
-    if (this.running !== undefined || this.wanted) return;
+    if (this.running !== undefined) return;
     if (fsync === 'always') {
       if (groupCommitLingerMs === 0 || this.pendingBytes >= groupCommitMaxBytes) this.start();
       else this.startAfter(groupCommitLingerMs);
@@ -110,7 +108,6 @@ export class Committer {
   private start(): void {
     if (this.running !== undefined || this.state.health.failed) return;
     this.stopTimer();
-    this.wanted = false;
     if (this.dirty.length === 0 || this.state.synced >= this.state.written) {
       this.settle();
       return;

@@ -11,7 +11,7 @@ import { withFile } from './sealing.ts';
 
 /** The first batch, from the log start on, whose largest timestamp is at least the one asked for. */
 export async function offsetForTimestamp(state: LogState, timestamp: number): Promise<TimestampLookup | undefined> {
-  for (const segment of [...state.segments]) {
+  for (const segment of state.segments.slice()) {
     await loadFacts(state, segment);
     if (segment.removed || (segment.facts?.maxTimestamp ?? -1) < timestamp) continue;
     await loadForReading(state, segment);
@@ -30,7 +30,7 @@ export async function offsetForTimestamp(state: LogState, timestamp: number): Pr
 export async function scanHeaders(state: LogState, from: Offset, visit: HeaderVisit): Promise<void> {
   const end = state.written;
   const start = Math.max(from, state.logStart);
-  for (const segment of [...state.segments]) {
+  for (const segment of state.segments.slice()) {
     if (segment.nextOffset <= start || segment.baseOffset >= end || segment.removed) continue;
     await loadFacts(state, segment);
     await walkFrom(state, segment, Math.max(start, segment.baseOffset), ({ header, position: at }) => {
