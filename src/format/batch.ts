@@ -149,8 +149,13 @@ export function checkBatch(bytes: Uint8Array, at: number, crc32c: Crc32c, bytesM
   const found = crc32c(bytes.subarray(at + CRC_COVERS_FROM, at + size));
   if (stored !== found) return fail('crc', `checksum of the bytes ${hex(found)}, the batch says ${hex(stored)}`);
   const header = readBatchHeader(bytes, at);
-  if (header === undefined) return fail('offset', 'a 64-bit field is beyond the safe integers');
+  if (header === undefined) return fail(unsafeField(bytes, at), 'a 64-bit field is beyond the safe integers');
   return checkFields(header) ?? { ok: true, header, size };
+}
+
+function unsafeField(bytes: Uint8Array, at: number): BatchFault {
+  if (readI64(bytes, at + BASE_OFFSET_AT) === undefined) return 'offset';
+  return readI64(bytes, at + PRODUCER_ID_AT) === undefined ? 'producer' : 'timestamp';
 }
 
 function hex(value: number): string {

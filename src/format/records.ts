@@ -108,50 +108,184 @@ function writeNullable(writer: ByteWriter, bytes: Uint8Array | null): void {
 }
 
 /**
- * Do these decompressed records match the header: as many as it says, dense offset deltas, lengths that end exactly at the
- * end? Looks at lengths and deltas only, allocates nothing. Undefined: yes. Otherwise what is wrong.
+ * Do these decompressed records match the header: as many as it says, dense offset deltas, every length inside its record,
+ * records that end exactly at the end? Accepts exactly what `decodeRecords` decodes, and allocates nothing. Undefined: yes.
+ * Otherwise what is wrong.
  */
 export function checkRecords(bytes: Uint8Array, recordCount: number, from = 0, to: number = bytes.length): string | undefined {
   if (recordCount * RECORD_BYTES_MIN > to - from) return `${String(recordCount)} records cannot be in ${String(to - from)} bytes`;
+  let walk: RecordWalk | undefined;
   let at = from;
   for (let index = 0; index < recordCount; index += 1) {
-    const end = recordEnd(bytes, at, to);
-    if (end < 0) return `record ${String(index)} does not end inside the batch`;
-    // Behind the length: attributes, timestamp delta (up to 10 bytes), offset delta.
-    let cursor = skipVarint(bytes, at, to, 5) + 1;
-    cursor = skipVarint(bytes, cursor, end, 10);
-    if (cursor < 0) return `record ${String(index)} has no timestamp`;
-    const delta = plainVarint(bytes, cursor, end);
-    if (delta !== index) return `record ${String(index)} has offset delta ${String(delta)}`;
-    at = end;
+    const end = usualRecordEnd(bytes, at, to, index);
+    if (end > 0) {
+      at = end;
+      continue;
+    }
+    walk ??= new RecordWalk(bytes, to);
+    walk.at = at;
+    const fault = walk.next(index);
+    if (fault !== undefined) return `record ${String(index)} ${fault}`;
+    at = walk.at;
   }
   return at === to ? undefined : `${String(to - at)} bytes behind the last record`;
 }
 
-/** Position behind the record at `at`; −1 when its length is not one that fits. */
-function recordEnd(bytes: Uint8Array, at: number, to: number): number {
-  const body = skipVarint(bytes, at, to, 5);
-  if (body < 0) return -1;
-  const length = plainVarint(bytes, at, to);
-  return length < RECORD_BYTES_MIN - 1 || length > to - body ? -1 : body + length;
-}
+/** A record of at most 2 MiB without headers needs this much in front of its key, and behind it. */
+const USUAL_HEAD_BYTES = 17;
+const USUAL_MIDDLE_BYTES = 4;
 
-function skipVarint(bytes: Uint8Array, at: number, to: number, bytesMax: number): number {
-  const last = Math.min(to, at + bytesMax);
-  for (let index = at; index < last; index += 1) if ((bytes[index] as number) < 0x80) return index + 1;
-  return -1;
-}
-
-/** Non-negative zigzag varint; −1 for negative, overlong or cut ones. */
-function plainVarint(bytes: Uint8Array, at: number, to: number): number {
-  let value = 0;
-  for (let index = at, shift = 0; index < to && shift < 35; index += 1, shift += 7) {
-    const byte = bytes[index] as number;
-    if (shift === 28 && byte > 0x0f) return -1;
-    value |= (byte & 0x7f) << shift;
-    if (byte < 0x80) return (value & 1) === 0 ? value >>> 1 : -1;
+/**
+ * The end of a good record of the usual kind, with everything written out, because this runs for every record: varints of
+ * at most three bytes, no headers. 0: not that kind, or not good; then `RecordWalk` says which.
+ */
+function usualRecordEnd(bytes: Uint8Array, from: number, to: number, index: number): number {
+  if (to - from < USUAL_HEAD_BYTES + USUAL_MIDDLE_BYTES) return 0;
+  let at = from + 1;
+  let length = bytes[from] as number;
+  if (length >= 0x80) {
+    const second = bytes[at++] as number;
+    length = (length & 0x7f) | (second << 7);
+    if (second >= 0x80) length = (length & 0x3fff) | ((bytes[at++] as number) << 14);
   }
-  return -1;
+  // Odd ones are negative, and from 2^21 on there would be another byte.
+  if ((length & 1) !== 0 || length >= 0x20_0000 || bytes[at++] !== 0) return 0;
+  const end = at - 1 + (length >>> 1);
+  if (end > to) return 0;
+  const timestampLast = at + 7;
+  while ((bytes[at++] as number) >= 0x80) if (at === timestampLast) return 0;
+  let delta = bytes[at++] as number;
+  if (delta >= 0x80) {
+    const second = bytes[at++] as number;
+    delta = (delta & 0x7f) | (second << 7);
+    if (second >= 0x80) delta = (delta & 0x3fff) | ((bytes[at++] as number) << 14);
+  }
+  if (delta !== index << 1 || delta >= 0x20_0000) return 0;
+  for (let field = 0; field < 2; field += 1) {
+    if (at + USUAL_MIDDLE_BYTES > to) return 0;
+    let size = bytes[at++] as number;
+    if (size >= 0x80) {
+      const second = bytes[at++] as number;
+      size = (size & 0x7f) | (second << 7);
+      if (second >= 0x80) size = (size & 0x3fff) | ((bytes[at++] as number) << 14);
+    }
+    // 1 is −1, null.
+    if ((size & 1) === 0) at += size >>> 1;
+    else if (size !== 1) return 0;
+    if (size >= 0x20_0000) return 0;
+  }
+  return at === end - 1 && bytes[at] === 0 ? end : 0;
+}
+
+/** What `varint` gives for a varint that is cut, over 32 bits or below −1: no length, delta or count of a record may be that. */
+const NOT_A_LENGTH = -2;
+
+/** One pass over lengths: reads no key and no value. One object for a whole batch. */
+class RecordWalk {
+  private readonly bytes: Uint8Array;
+  private readonly to: number;
+  at = 0;
+  constructor(bytes: Uint8Array, to: number) {
+    this.bytes = bytes;
+    this.to = to;
+  }
+
+  /** Steps over one record; what is wrong with it, or undefined. */
+  next(index: number): string | undefined {
+    const length = this.varint(this.to);
+    const end = this.at + length;
+    if (length < RECORD_BYTES_MIN - 1 || end > this.to) return 'does not end inside the batch';
+    if (this.bytes[this.at] !== 0) return 'has attributes';
+    this.at += 1;
+    if (!this.skipVarlong(end)) return 'has no timestamp';
+    const delta = this.varint(end);
+    if (delta !== index) return `has offset delta ${String(delta)}`;
+    if (!this.skipField(end) || !this.skipField(end)) return 'has a key or value that does not end inside it';
+    return this.headers(end);
+  }
+
+  private headers(end: number): string | undefined {
+    const count = this.varint(end);
+    if (count < 0 || count > HEADER_COUNT_MAX) return 'has a header count that is not one';
+    for (let rest = count; rest > 0; rest -= 1) {
+      const length = this.varint(end);
+      if (length < 0 || length > end - this.at) return 'has a header without a name';
+      if (!isUtf8(this.bytes, this.at, this.at + length)) return 'has a header name that is not UTF-8';
+      this.at += length;
+      if (!this.skipField(end)) return 'has a header value that does not end inside it';
+    }
+    return this.at === end ? undefined : 'does not end where its length says';
+  }
+
+  /** A length of −1 or more, then as many bytes. */
+  private skipField(end: number): boolean {
+    const length = this.varint(end);
+    if (length > 0) this.at += length;
+    return length !== NOT_A_LENGTH && this.at <= end;
+  }
+
+  /** Zigzag, at least −1. */
+  private varint(end: number): number {
+    const { bytes } = this;
+    let at = this.at;
+    if (at >= end) return NOT_A_LENGTH;
+    let byte = bytes[at] as number;
+    let value = byte & 0x7f;
+    at += 1;
+    for (let shift = 7; byte >= 0x80; shift += 7, at += 1) {
+      if (at >= end) return NOT_A_LENGTH;
+      byte = bytes[at] as number;
+      // The fifth byte holds the last four bits, and nothing follows it.
+      if (shift === 28 && byte > 0x0f) return NOT_A_LENGTH;
+      value |= (byte & 0x7f) << shift;
+    }
+    this.at = at;
+    if ((value & 1) === 0) return value >>> 1;
+    return value === 1 ? -1 : NOT_A_LENGTH;
+  }
+
+  private skipVarlong(end: number): boolean {
+    const { bytes } = this;
+    const start = this.at;
+    // Seven bytes hold 49 bits, which are always a safe integer.
+    const quick = Math.min(end, start + 7);
+    for (let at = start; at < quick; at += 1) {
+      if ((bytes[at] as number) >= 0x80) continue;
+      this.at = at + 1;
+      return true;
+    }
+    let value = 0;
+    let scale = 1;
+    for (let at = start; at < Math.min(end, start + 10); at += 1, scale *= 0x80) {
+      const byte = bytes[at] as number;
+      value += (byte & 0x7f) * scale;
+      if (value > Number.MAX_SAFE_INTEGER) return false;
+      if (byte >= 0x80) continue;
+      this.at = at + 1;
+      return true;
+    }
+    return false;
+  }
+}
+
+/** Shortest forms only, no surrogates, nothing above U+10FFFF: what a decoder that is strict accepts. */
+function isUtf8(bytes: Uint8Array, from: number, to: number): boolean {
+  for (let at = from; at < to; ) {
+    const byte = bytes[at] as number;
+    if (byte < 0x80) {
+      at += 1;
+      continue;
+    }
+    const size = byte >= 0xc2 && byte < 0xe0 ? 2 : byte >= 0xe0 && byte < 0xf0 ? 3 : byte >= 0xf0 && byte < 0xf5 ? 4 : 0;
+    if (size === 0 || at + size > to) return false;
+    const second = bytes[at + 1] as number;
+    const least = byte === 0xe0 ? 0xa0 : byte === 0xf0 ? 0x90 : 0x80;
+    const most = byte === 0xed ? 0x9f : byte === 0xf4 ? 0x8f : 0xbf;
+    if (second < least || second > most) return false;
+    for (let index = at + 2; index < at + size; index += 1) if (((bytes[index] as number) & 0xc0) !== 0x80) return false;
+    at += size;
+  }
+  return true;
 }
 
 /**
@@ -159,8 +293,9 @@ function plainVarint(bytes: Uint8Array, at: number, to: number): number {
  * client has a lazy form of its own. Throws DecodeError when they do not match the header.
  */
 export function decodeRecords(bytes: Uint8Array, header: BatchHeader): readonly LogRecord[] {
-  const fault = checkRecords(bytes, header.recordCount);
-  if (fault !== undefined) throw new DecodeError(fault, 0);
+  if (header.recordCount * RECORD_BYTES_MIN > bytes.length) {
+    throw new DecodeError(`${String(header.recordCount)} records cannot be in ${String(bytes.length)} bytes`, 0);
+  }
   const reader = new ByteReader(bytes);
   const records: LogRecord[] = [];
   for (let index = 0; index < header.recordCount; index += 1) records.push(decodeRecord(reader, header, index));
@@ -175,7 +310,8 @@ function decodeRecord(reader: ByteReader, header: BatchHeader, index: number): L
   const attributes = reader.u8();
   if (attributes !== 0) throw new DecodeError(`record attributes ${String(attributes)}`, start);
   const timestampDelta = reader.varlong();
-  reader.varint();
+  const delta = reader.varint();
+  if (delta !== index) throw new DecodeError(`offset delta ${String(delta)}, expected ${String(index)}`, start);
   const key = readNullable(reader);
   const value = readNullable(reader);
   const count = reader.varint();
