@@ -204,9 +204,7 @@ export class Writer {
 
   private startDraining(): void {
     if (this.draining !== undefined) return;
-    const drain = this.drain().finally(() => {
-      this.draining = undefined;
-    });
+    const drain = this.drain();
     this.draining = drain.catch(() => undefined);
     this.state.runInBackground(() => drain);
   }
@@ -232,12 +230,17 @@ export class Writer {
   }
 
   private async drain(): Promise<void> {
-    for (let item = this.queue[0]; item !== undefined; item = this.queue[0]) {
-      if (!(await this.writeQueued(item))) return;
-      this.queue.shift();
-      this.queuedBytes -= item.bytes.length;
-      item.written?.();
-      this.madeRoom();
+    try {
+      for (let item = this.queue[0]; item !== undefined; item = this.queue[0]) {
+        if (!(await this.writeQueued(item))) return;
+        this.queue.shift();
+        this.queuedBytes -= item.bytes.length;
+        item.written?.();
+        this.madeRoom();
+      }
+    } finally {
+      // In the same turn in which the queue was found empty: whoever is woken by the last item may queue another.
+      this.draining = undefined;
     }
   }
 
