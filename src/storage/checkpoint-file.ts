@@ -19,7 +19,10 @@ export type LoadedCheckpoint =
   /** Neither slot can be read. */
   | { readonly kind: 'lost' };
 
-export async function loadCheckpoint(deps: StorageDeps, directory: string): Promise<{ readonly file: DiskFile; readonly loaded: LoadedCheckpoint }> {
+export async function loadCheckpoint(
+  deps: StorageDeps,
+  directory: string,
+): Promise<{ readonly file: DiskFile; readonly loaded: LoadedCheckpoint }> {
   const path = `${directory}/${FILE_NAME}`;
   if (!(await deps.disk.exists(path))) {
     const file = await deps.disk.open(path, 'create');
@@ -28,10 +31,16 @@ export async function loadCheckpoint(deps: StorageDeps, directory: string): Prom
   const file = await deps.disk.open(path, 'write');
   const bytes = new Uint8Array(2 * CHECKPOINT_SLOT_BYTES);
   const got = await file.read(bytes, position(0));
-  const slots = [0, 1].map((slot) => decodeCheckpoint(bytes.subarray(slot * CHECKPOINT_SLOT_BYTES, Math.min(got, (slot + 1) * CHECKPOINT_SLOT_BYTES)), deps.crc32c));
+  const slots = [0, 1].map((slot) =>
+    decodeCheckpoint(
+      bytes.subarray(slot * CHECKPOINT_SLOT_BYTES, Math.min(got, (slot + 1) * CHECKPOINT_SLOT_BYTES)),
+      deps.crc32c,
+    ),
+  );
   let best: { readonly checkpoint: Checkpoint; readonly slot: number } | undefined;
   for (const [slot, checkpoint] of slots.entries()) {
-    if (checkpoint !== undefined && (best === undefined || checkpoint.sequence > best.checkpoint.sequence)) best = { checkpoint, slot };
+    if (checkpoint !== undefined && (best === undefined || checkpoint.sequence > best.checkpoint.sequence))
+      best = { checkpoint, slot };
   }
   return { file, loaded: best === undefined ? { kind: 'lost' } : { kind: 'ok', ...best } };
 }
@@ -99,7 +108,8 @@ export class CheckpointFile {
     this.cancelTimer?.();
     this.cancelTimer = undefined;
     if (this.syncing !== undefined) await this.syncing;
-    if (!this.state.health.failed) await this.state.health.guard('closing a checkpoint failed', () => this.file.close());
+    if (!this.state.health.failed)
+      await this.state.health.guard('closing a checkpoint failed', () => this.file.close());
   }
 
   private write(active: SyncedPlace, clean: boolean): void {

@@ -64,7 +64,8 @@ export function encodeCheckpoint(checkpoint: Checkpoint, crc32c: Crc32c): Uint8A
 /** Undefined: not a whole, intact slot of a version we know. */
 export function decodeCheckpoint(slot: Uint8Array, crc32c: Crc32c): Checkpoint | undefined {
   if (slot.length !== CHECKPOINT_SLOT_BYTES) return undefined;
-  if (readU32(slot, CHECKPOINT_SLOT_BYTES - 4) !== crc32c(slot.subarray(0, CHECKPOINT_SLOT_BYTES - 4))) return undefined;
+  if (readU32(slot, CHECKPOINT_SLOT_BYTES - 4) !== crc32c(slot.subarray(0, CHECKPOINT_SLOT_BYTES - 4)))
+    return undefined;
   const reader = new ByteReader(slot);
   try {
     if (reader.u32() !== MAGIC || reader.u16() !== VERSION) return undefined;
@@ -91,11 +92,22 @@ function decodeBody(reader: ByteReader): Checkpoint | undefined {
   const crc = reader.u32();
   const crcKnown = reader.bool();
   const count = reader.u32();
-  if (count > CHECKPOINT_EPOCHS_MAX || Math.min(recoveryPoint, segmentBase, logStart, highWatermark) < 0) return undefined;
+  if (count > CHECKPOINT_EPOCHS_MAX || Math.min(recoveryPoint, segmentBase, logStart, highWatermark) < 0)
+    return undefined;
   const epochs: EpochEntry[] = [];
-  for (let index = 0; index < count; index += 1) epochs.push({ epoch: leaderEpoch(reader.i32()), startOffset: offset(reader.i64()) });
+  for (let index = 0; index < count; index += 1)
+    epochs.push({ epoch: leaderEpoch(reader.i32()), startOffset: offset(reader.i64()) });
   assert(reader.at <= CHECKPOINT_SLOT_BYTES - 4, 'checkpoint body ends before its checksum');
-  const facts = { size: segmentPosition, recordCount, firstTimestamp, maxTimestamp, firstEpoch, lastEpoch, crc: crcKnown ? crc : undefined, rolledMs: -1 };
+  const facts = {
+    size: segmentPosition,
+    recordCount,
+    firstTimestamp,
+    maxTimestamp,
+    firstEpoch,
+    lastEpoch,
+    crc: crcKnown ? crc : undefined,
+    rolledMs: -1,
+  };
   return {
     sequence,
     clean: (flags & 1) !== 0,

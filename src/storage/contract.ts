@@ -39,7 +39,12 @@ export type AppendResult =
 
 export type ReadResult =
   /** Whole batches, the first one holding `from` (it may start before it) and whole even over `maxBytes`; release each slice. */
-  | { readonly kind: 'slices'; readonly slices: readonly MappedSlice[]; readonly nextOffset: Offset; readonly bytes: number }
+  | {
+      readonly kind: 'slices';
+      readonly slices: readonly MappedSlice[];
+      readonly nextOffset: Offset;
+      readonly bytes: number;
+    }
   /** `from` is the end of what may be read. */
   | { readonly kind: 'empty' }
   /** Not in memory, or not verified yet: await `prepare` with the same arguments, then read again. */

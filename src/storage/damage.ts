@@ -26,7 +26,13 @@ export interface Fault {
  * lost. Looked for only at places that are batch boundaries by the bad batch's own length or by the index: bytes inside a
  * record can look like a batch.
  */
-export async function recordDamage(state: LogState, segment: Segment, file: DiskFile, end: number, fault: Fault): Promise<Resync | undefined> {
+export async function recordDamage(
+  state: LogState,
+  segment: Segment,
+  file: DiskFile,
+  end: number,
+  fault: Fault,
+): Promise<Resync | undefined> {
   const resync = await findNext(state, segment, file, end, fault);
   if (resync !== undefined && !segment.resyncs.some((known) => known.position === resync.position)) {
     segment.resyncs.push(resync);
@@ -37,7 +43,13 @@ export async function recordDamage(state: LogState, segment: Segment, file: Disk
   return resync;
 }
 
-async function findNext(state: LogState, segment: Segment, file: DiskFile, end: number, fault: Fault): Promise<Resync | undefined> {
+async function findNext(
+  state: LogState,
+  segment: Segment,
+  file: DiskFile,
+  end: number,
+  fault: Fault,
+): Promise<Resync | undefined> {
   const candidates: number[] = [];
   const declared = await declaredEnd(file, fault.position, end);
   if (declared !== undefined) candidates.push(declared);
@@ -56,7 +68,13 @@ async function findNext(state: LogState, segment: Segment, file: DiskFile, end: 
  * The last resort, when there is no index either: any place with an intact batch of a fitting offset that another one
  * follows, or the end of the segment.
  */
-async function searchForward(state: LogState, segment: Segment, file: DiskFile, end: number, fault: Fault): Promise<Resync | undefined> {
+async function searchForward(
+  state: LogState,
+  segment: Segment,
+  file: DiskFile,
+  end: number,
+  fault: Fault,
+): Promise<Resync | undefined> {
   let from = fault.position + 1;
   for (;;) {
     const found = await findContinuation(state, file, from, end, fault.offset);

@@ -21,7 +21,10 @@ export class EpochHistory {
     if (last !== undefined) {
       assert(epoch >= last.epoch, `epoch went back from ${String(last.epoch)} to ${String(epoch)}`);
       if (epoch === last.epoch) return false;
-      assert(at >= last.startOffset, `epoch ${String(epoch)} begins at ${String(at)}, before ${String(last.startOffset)}`);
+      assert(
+        at >= last.startOffset,
+        `epoch ${String(epoch)} begins at ${String(at)}, before ${String(last.startOffset)}`,
+      );
     }
     this.list.push({ epoch, startOffset: at });
     return true;
@@ -44,7 +47,10 @@ export class EpochHistory {
     if (first !== undefined && first.startOffset < start) this.list[0] = { epoch: first.epoch, startOffset: start };
   }
   /** The largest epoch at or below `epoch`, and where it ends: at the start of the next, or at `logEnd`. */
-  endOffset(epoch: LeaderEpoch, logEnd: Offset): { readonly epoch: LeaderEpoch; readonly endOffset: Offset } | undefined {
+  endOffset(
+    epoch: LeaderEpoch,
+    logEnd: Offset,
+  ): { readonly epoch: LeaderEpoch; readonly endOffset: Offset } | undefined {
     for (let index = this.list.length - 1; index >= 0; index -= 1) {
       const entry = this.list[index];
       if (entry !== undefined && entry.epoch <= epoch) {

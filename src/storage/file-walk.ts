@@ -50,7 +50,14 @@ export async function walkFile(
   let at = from.position;
   let next = from.offset;
   let epoch = from.epochAtLeast;
-  const stop = (kind: WalkStop['kind'], detail: string, header?: BatchHeader): WalkStop => ({ kind, position: at, offset: next, epoch, detail, header });
+  const stop = (kind: WalkStop['kind'], detail: string, header?: BatchHeader): WalkStop => ({
+    kind,
+    position: at,
+    offset: next,
+    epoch,
+    detail,
+    header,
+  });
   while (at < from.to) {
     const wanted = Math.min(buffer.length, from.to - at);
     const got = await file.read(buffer.subarray(0, wanted), position(at));
@@ -73,8 +80,10 @@ export async function walkFile(
       const checked = checkBatch(piece, used, crc32c);
       if (!checked.ok) return stop('fault', `${checked.fault}: ${checked.detail}`);
       const { header } = checked;
-      if (header.baseOffset !== next) return stop('fault', `base offset ${String(header.baseOffset)}, expected ${String(next)}`, header);
-      if (header.leaderEpoch < epoch) return stop('fault', `leader epoch ${String(header.leaderEpoch)} after ${String(epoch)}`, header);
+      if (header.baseOffset !== next)
+        return stop('fault', `base offset ${String(header.baseOffset)}, expected ${String(next)}`, header);
+      if (header.leaderEpoch < epoch)
+        return stop('fault', `leader epoch ${String(header.leaderEpoch)} after ${String(epoch)}`, header);
       const more = visit({ header, position: at, bytes: piece.subarray(used, used + checked.size) });
       at += checked.size;
       used += checked.size;

@@ -163,7 +163,8 @@ export class LogState {
   runInBackground(work: () => Promise<void>): void {
     const run = work()
       .catch((error: unknown) => {
-        if (!this.health.failed && !(error instanceof StorageFailed)) this.health.fail('background work of a log failed', error);
+        if (!this.health.failed && !(error instanceof StorageFailed))
+          this.health.fail('background work of a log failed', error);
       })
       .catch((error: unknown) => {
         if (!this.health.failed) throw error;

@@ -51,7 +51,13 @@ export class PartitionLog {
   private readonly damagedAtOpen: readonly OffsetRange[];
   private closing: Promise<void> | undefined;
 
-  private constructor(state: LogState, checkpoint: CheckpointFile, preallocator: Preallocator, snapshots: OwnerSnapshots, opened: Omit<RecoveryReport, 'damaged'>) {
+  private constructor(
+    state: LogState,
+    checkpoint: CheckpointFile,
+    preallocator: Preallocator,
+    snapshots: OwnerSnapshots,
+    opened: Omit<RecoveryReport, 'damaged'>,
+  ) {
     this.directory = state.directory;
     this.state = state;
     this.checkpoint = checkpoint;
@@ -69,9 +75,15 @@ export class PartitionLog {
   /** Recovers what is there, or begins a new log. DiskError 'not-found' when it may not be created. */
   static async open(deps: StorageDeps, directory: string, config: LogConfig, how: OpenHow): Promise<PartitionLog> {
     const state = new LogState(deps, directory, config);
-    const names = await state.health.guardMissing('opening a log failed', () => listDirectory(deps, directory, how.create));
-    const left = await state.health.guard('cleaning a log directory failed', () => cleanLeftovers(deps, directory, names));
-    const { file, loaded } = await state.health.guard('reading a checkpoint failed', () => loadCheckpoint(deps, directory));
+    const names = await state.health.guardMissing('opening a log failed', () =>
+      listDirectory(deps, directory, how.create),
+    );
+    const left = await state.health.guard('cleaning a log directory failed', () =>
+      cleanLeftovers(deps, directory, names),
+    );
+    const { file, loaded } = await state.health.guard('reading a checkpoint failed', () =>
+      loadCheckpoint(deps, directory),
+    );
     const { report, unsealed } = await recoverLog(state, left.bases, loaded, how.clean);
     const checkpoint = new CheckpointFile(state, file, loaded);
     const snapshots = new OwnerSnapshots(state, left.snapshots);
@@ -196,7 +208,9 @@ export class PartitionLog {
     state.health.check();
     await this.writer.hold();
     try {
-      await state.exclusive(() => truncateLog({ state, committer: this.committer, checkpoint: this.checkpoint, snapshots: this.snapshots }, to));
+      await state.exclusive(() =>
+        truncateLog({ state, committer: this.committer, checkpoint: this.checkpoint, snapshots: this.snapshots }, to),
+      );
     } finally {
       this.writer.release();
     }
@@ -216,7 +230,9 @@ export class PartitionLog {
     this.state.cache.setMax(config.mappedSegmentsMax);
   }
   /** Compares sealed segments with their seals, once through, at a bounded rate. */
-  scrubOnce(budgetBytesPerSecond: number): Promise<{ readonly bytes: number; readonly damaged: readonly OffsetRange[] }> {
+  scrubOnce(
+    budgetBytesPerSecond: number,
+  ): Promise<{ readonly bytes: number; readonly damaged: readonly OffsetRange[] }> {
     return scrubLog(this.state, budgetBytesPerSecond);
   }
   /** `clean`: everything is synced and the checkpoint says so, last. Slices that are out stay valid until released. */
@@ -243,7 +259,13 @@ export class PartitionLog {
     await state.exclusive(() => this.retention.deleteTo(state.logStart));
     this.sealInBackground(unsealed);
     const { recovery } = this;
-    if (recovery.kind === 'tail') state.deps.telemetry.log('info', 'log.recovered', { directory: state.directory, ...recovery, damaged: recovery.damaged.length, logEnd: state.logEnd });
+    if (recovery.kind === 'tail')
+      state.deps.telemetry.log('info', 'log.recovered', {
+        directory: state.directory,
+        ...recovery,
+        damaged: recovery.damaged.length,
+        logEnd: state.logEnd,
+      });
   }
 
   private sealInBackground(segments: readonly Segment[]): void {
@@ -269,7 +291,11 @@ export class PartitionLog {
     await this.roller.close();
     if (clean && !state.health.failed) {
       await writeDerivedFiles(state, state.active);
-      await this.checkpoint.recordDurably(state.synced, { baseOffset: state.active.baseOffset, size: state.active.size }, true);
+      await this.checkpoint.recordDurably(
+        state.synced,
+        { baseOffset: state.active.baseOffset, size: state.active.size },
+        true,
+      );
       await state.health.guard('directory fsync failed', () => state.deps.disk.syncDirectory(state.directory));
     }
     await this.checkpoint.close();
@@ -298,7 +324,8 @@ async function listDirectory(deps: StorageDeps, directory: string, create: boole
 export async function makeDurableDirectory(deps: StorageDeps, directory: string): Promise<void> {
   await deps.disk.makeDirectory(directory);
   const parts = directory.split('/');
-  for (let depth = parts.length - 1; depth >= 0; depth -= 1) await deps.disk.syncDirectory(parts.slice(0, depth).join('/'));
+  for (let depth = parts.length - 1; depth >= 0; depth -= 1)
+    await deps.disk.syncDirectory(parts.slice(0, depth).join('/'));
 }
 
 /** What a crash left half done is removed; doing so again is harmless. */
@@ -314,9 +341,11 @@ async function cleanLeftovers(deps: StorageDeps, directory: string, names: reado
     if (snapshot !== undefined) snapshots.push(snapshot);
     else if (parsed !== undefined && parsed.suffix === 'log') bases.push(offset(parsed.baseOffset));
     // What belonged to a segment that is gone.
-    else if (parsed !== undefined && !present.has(segmentFileName(offset(parsed.baseOffset), 'log'))) await deps.disk.unlink(path);
+    else if (parsed !== undefined && !present.has(segmentFileName(offset(parsed.baseOffset), 'log')))
+      await deps.disk.unlink(path);
     else if (name.endsWith('.spare') && spares.length === 0) spares.push(path);
-    else if (name.endsWith('.tmp') || name.endsWith('.deleted') || name.endsWith('.spare')) await deps.disk.unlink(path);
+    else if (name.endsWith('.tmp') || name.endsWith('.deleted') || name.endsWith('.spare'))
+      await deps.disk.unlink(path);
   }
   return { bases: bases.toSorted((left, right) => left - right), snapshots, spares };
 }

@@ -19,7 +19,10 @@ export async function offsetForTimestamp(state: LogState, timestamp: number): Pr
     let found: TimestampLookup | undefined;
     await walkFrom(state, segment, Math.max(segment.baseOffset + relative, state.logStart), ({ header }) => {
       if (header.lastOffset < state.logStart || header.maxTimestamp < timestamp) return true;
-      found = { offset: offset(Math.max(header.baseOffset, state.logStart)), timestamp: timestampMs(header.maxTimestamp) };
+      found = {
+        offset: offset(Math.max(header.baseOffset, state.logStart)),
+        timestamp: timestampMs(header.maxTimestamp),
+      };
       return false;
     });
     if (found !== undefined) return found;
@@ -42,7 +45,12 @@ export async function scanHeaders(state: LogState, from: Offset, visit: HeaderVi
 }
 
 /** From the batch that holds `at` to the end of the segment, stepping over damage. */
-async function walkFrom(state: LogState, segment: Segment, at: number, visit: (batch: WalkedBatch) => boolean): Promise<void> {
+async function walkFrom(
+  state: LogState,
+  segment: Segment,
+  at: number,
+  visit: (batch: WalkedBatch) => boolean,
+): Promise<void> {
   if (segment.removed || segment.facts === undefined) return;
   const { clock, crc32c } = state.deps;
   const to = segment.size;

@@ -21,17 +21,38 @@ export interface LogMetrics {
 export function logMetrics(telemetry: Telemetry): LogMetrics {
   return {
     appendBytes: telemetry.counter('rivulet_log_append_bytes_total', 'Bytes of batches written to logs.'),
-    slowWrites: telemetry.counter('rivulet_log_slow_writes_total', 'Writes that were handed off the event loop because the disk was slow or a roll was under way.'),
+    slowWrites: telemetry.counter(
+      'rivulet_log_slow_writes_total',
+      'Writes that were handed off the event loop because the disk was slow or a roll was under way.',
+    ),
     syncSeconds: telemetry.histogram('rivulet_log_sync_seconds', 'Time of one fdatasync of a segment.'),
-    groupCommitBatches: telemetry.histogram('rivulet_log_group_commit_batches', 'Batches made durable by one group commit.'),
+    groupCommitBatches: telemetry.histogram(
+      'rivulet_log_group_commit_batches',
+      'Batches made durable by one group commit.',
+    ),
     rolls: telemetry.counter('rivulet_log_rolls_total', 'Segments rolled.'),
-    recoveries: telemetry.counter('rivulet_log_recoveries_total', 'Logs whose tail was walked at open because the last stop was not clean.'),
-    quarantinedBytes: telemetry.counter('rivulet_log_quarantined_bytes_total', 'Bytes taken out of logs and kept in quarantine.'),
+    recoveries: telemetry.counter(
+      'rivulet_log_recoveries_total',
+      'Logs whose tail was walked at open because the last stop was not clean.',
+    ),
+    quarantinedBytes: telemetry.counter(
+      'rivulet_log_quarantined_bytes_total',
+      'Bytes taken out of logs and kept in quarantine.',
+    ),
     damagedRanges: telemetry.counter('rivulet_log_damaged_ranges_total', 'Damaged ranges found.'),
-    retainedBytes: telemetry.counter('rivulet_log_retention_removed_bytes_total', 'Bytes removed at the head by retention.'),
+    retainedBytes: telemetry.counter(
+      'rivulet_log_retention_removed_bytes_total',
+      'Bytes removed at the head by retention.',
+    ),
     storageFull: telemetry.counter('rivulet_log_storage_full_total', 'Appends refused because the disk had no room.'),
-    verifiedBytes: telemetry.counter('rivulet_log_verified_bytes_total', 'Bytes whose checksums were checked before they were served.'),
-    scrubbedBytes: telemetry.counter('rivulet_log_scrubbed_bytes_total', 'Bytes of sealed segments compared with their seals.'),
+    verifiedBytes: telemetry.counter(
+      'rivulet_log_verified_bytes_total',
+      'Bytes whose checksums were checked before they were served.',
+    ),
+    scrubbedBytes: telemetry.counter(
+      'rivulet_log_scrubbed_bytes_total',
+      'Bytes of sealed segments compared with their seals.',
+    ),
     indexRebuilds: telemetry.counter('rivulet_log_index_rebuilds_total', 'Index files rebuilt from the log.'),
   };
 }

@@ -50,7 +50,9 @@ export class OwnerSnapshots {
     const { deps, health } = this.state;
     for (const at of this.offsets.toReversed()) {
       if (at > end) continue;
-      const file = await health.guard('reading a snapshot failed', () => readSmallFile(deps.disk, this.path(at), SNAPSHOT_BYTES_MAX));
+      const file = await health.guard('reading a snapshot failed', () =>
+        readSmallFile(deps.disk, this.path(at), SNAPSHOT_BYTES_MAX),
+      );
       if (file === undefined || file.length < HEAD_BYTES || readU32(file, 0) !== MAGIC) continue;
       const bytes = file.subarray(HEAD_BYTES);
       if (readU32(file, 4) === deps.crc32c(bytes)) return { offset: at, bytes };
@@ -67,7 +69,9 @@ export class OwnerSnapshots {
   private async remove(at: Offset | undefined): Promise<void> {
     if (at === undefined) return;
     this.offsets = this.offsets.filter((each) => each !== at);
-    await this.state.health.guard('removing a snapshot failed', () => unlinkIfThere(this.state.deps.disk, this.path(at)));
+    await this.state.health.guard('removing a snapshot failed', () =>
+      unlinkIfThere(this.state.deps.disk, this.path(at)),
+    );
   }
   private path(at: Offset): string {
     return `${this.state.directory}/${segmentFileName(at, 'snapshot')}`;

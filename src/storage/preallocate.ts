@@ -51,14 +51,17 @@ export class Preallocator {
 
   private async reuse(path: string, segmentBytes: number): Promise<PreparedSegment | undefined> {
     const { health, deps } = this.state;
-    const file = await health.guardSpace('opening a spare segment failed', () => deps.disk.open(path, 'write')).catch((error: unknown) => {
-      if (isPressure(error)) return undefined;
-      throw error;
-    });
+    const file = await health
+      .guardSpace('opening a spare segment failed', () => deps.disk.open(path, 'write'))
+      .catch((error: unknown) => {
+        if (isPressure(error)) return undefined;
+        throw error;
+      });
     if (file === undefined) return undefined;
     // A spare of another size is of no use: its blocks are not the ones that will be written.
     const size = await health.guard('looking at a spare segment failed', () => file.size());
-    if (size >= segmentBytes / 2 && size <= segmentBytes * 2) return { file, path, padded: true, capacity: segmentBytes };
+    if (size >= segmentBytes / 2 && size <= segmentBytes * 2)
+      return { file, path, padded: true, capacity: segmentBytes };
     await health.guard('closing a spare segment failed', () => file.close());
     await this.remove(path);
     return undefined;

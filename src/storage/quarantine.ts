@@ -28,13 +28,19 @@ async function makeQuarantine(disk: Disk): Promise<void> {
 }
 
 /** Copies [from, to) of the file. Copy and note are durable, names too, when it resolves to the path of the copy. */
-export async function quarantineBytes(deps: StorageDeps, file: DiskFile, from: number, to: number, reason: string): Promise<string> {
+export async function quarantineBytes(
+  deps: StorageDeps,
+  file: DiskFile,
+  from: number,
+  to: number,
+  reason: string,
+): Promise<string> {
   await makeQuarantine(deps.disk);
   const name = quarantineName(deps, file.path, from);
   const target = await deps.disk.open(`${name}.bin`, 'create');
   try {
     const buffer = new Uint8Array(Math.min(COPY_BYTES, Math.max(1, to - from)));
-    for (let at = from; at < to; ) {
+    for (let at = from; at < to;) {
       const got = await file.read(buffer.subarray(0, Math.min(buffer.length, to - at)), position(at));
       if (got === 0) break;
       await target.writeSlow(buffer.slice(0, got), position(at - from));

@@ -16,7 +16,10 @@ const VERIFY_PIECE_BYTES = 1024 * 1024;
 const DAMAGE_ROUNDS_MAX = 1000;
 const LAST_OFFSET_DELTA_AT = 23;
 
-type SegmentRead = { readonly kind: 'slice'; readonly slice: MappedSlice; readonly nextOffset: Offset } | { readonly kind: 'cold' } | { readonly kind: 'nothing' };
+type SegmentRead =
+  | { readonly kind: 'slice'; readonly slice: MappedSlice; readonly nextOffset: Offset }
+  | { readonly kind: 'cold' }
+  | { readonly kind: 'nothing' };
 
 export class Reader {
   private readonly state: LogState;
@@ -90,7 +93,8 @@ export class Reader {
       if (!mapped.mapping.resident(position(hit.position), length)) return { kind: 'cold' };
       const whole = takeSlice(mapped, hit.position, length);
       const cut = cutBatches(whole.view, hit.offset, { from, maxBytes, limit, isFirst });
-      if (cut.kind === 'batches') return { kind: 'slice', slice: narrowSlice(whole, cut.start, cut.end), nextOffset: offset(cut.nextOffset) };
+      if (cut.kind === 'batches')
+        return { kind: 'slice', slice: narrowSlice(whole, cut.start, cut.end), nextOffset: offset(cut.nextOffset) };
       whole.release();
       if (cut.kind === 'nothing') return { kind: 'nothing' };
       if (cut.kind === 'foreign') {
@@ -120,7 +124,12 @@ export class Reader {
       if (segment.removed || segment.mapped !== mapped) return true;
       const step = this.verifyPiece(mapped, at, next, length, at + length === end);
       if (step.kind === 'fault') {
-        await this.faulty(segment, end, { position: step.position, offset: step.offset, header: undefined, detail: step.detail }, step.position === start.position);
+        await this.faulty(
+          segment,
+          end,
+          { position: step.position, offset: step.offset, header: undefined, detail: step.detail },
+          step.position === start.position,
+        );
         return false;
       }
       if (step.position === at) piece = Math.max(step.needs, piece * 2);
@@ -132,7 +141,13 @@ export class Reader {
     return true;
   }
 
-  private verifyPiece(mapped: SegmentMapping, at: number, expected: Offset, length: number, isLast: boolean): PieceResult {
+  private verifyPiece(
+    mapped: SegmentMapping,
+    at: number,
+    expected: Offset,
+    length: number,
+    isLast: boolean,
+  ): PieceResult {
     const { crc32c } = this.state.deps;
     const slice = takeSlice(mapped, at, length);
     const bytes = slice.view;
@@ -141,16 +156,23 @@ export class Reader {
     const known = mapped.verified.verifiedEnd(at) - at;
     try {
       while (used < length) {
-        const size = length - used < BATCH_HEADER_BYTES ? BATCH_HEADER_BYTES : readU32(bytes, used + 8) + BATCH_LENGTH_OVERHEAD;
+        const size =
+          length - used < BATCH_HEADER_BYTES ? BATCH_HEADER_BYTES : readU32(bytes, used + 8) + BATCH_LENGTH_OVERHEAD;
         if (used + size > length && !isLast) {
           if (used > 0 || size <= MAX_STEP_BYTES) return { kind: 'ok', position: at + used, offset: next, needs: size };
           return { kind: 'fault', position: at + used, offset: next, detail: `batch of ${String(size)} bytes` };
         }
         if (used + size > known) {
           const checked = checkBatch(bytes, used, crc32c);
-          if (!checked.ok) return { kind: 'fault', position: at + used, offset: next, detail: `${checked.fault}: ${checked.detail}` };
+          if (!checked.ok)
+            return { kind: 'fault', position: at + used, offset: next, detail: `${checked.fault}: ${checked.detail}` };
           if (checked.header.baseOffset !== next) {
-            return { kind: 'fault', position: at + used, offset: next, detail: `base offset ${String(checked.header.baseOffset)}, expected ${String(next)}` };
+            return {
+              kind: 'fault',
+              position: at + used,
+              offset: next,
+              detail: `base offset ${String(checked.header.baseOffset)}, expected ${String(next)}`,
+            };
           }
           this.state.metrics.verifiedBytes.add(size);
         }
@@ -171,7 +193,8 @@ export class Reader {
       await rebuildSegment(state, segment);
       if (segment.removed) return;
       const hit = segment.index?.floorPosition(fault.position);
-      if (hit?.position !== fault.position && !segment.resyncs.some((resync) => resync.position === fault.position)) return;
+      if (hit?.position !== fault.position && !segment.resyncs.some((resync) => resync.position === fault.position))
+        return;
     }
     await withFile(state, segment, (file) => recordDamage(state, segment, file, end, fault));
   }
@@ -206,7 +229,8 @@ function cutBatches(bytes: Uint8Array, expected: number, wish: CutWish): Cut {
   let next = expected;
   let start = -1;
   while (at + BATCH_HEADER_BYTES <= bytes.length && next < wish.limit) {
-    if (readI64(bytes, at) !== next) return start < 0 ? { kind: 'foreign' } : { kind: 'batches', start, end: at, nextOffset: next };
+    if (readI64(bytes, at) !== next)
+      return start < 0 ? { kind: 'foreign' } : { kind: 'batches', start, end: at, nextOffset: next };
     const size = readU32(bytes, at + 8) + BATCH_LENGTH_OVERHEAD;
     const after = next + readU32(bytes, at + LAST_OFFSET_DELTA_AT) + 1;
     if (after > wish.from) {
@@ -222,5 +246,7 @@ function cutBatches(bytes: Uint8Array, expected: number, wish: CutWish): Cut {
     next = after;
   }
   if (start >= 0) return { kind: 'batches', start, end: at, nextOffset: next };
-  return next < wish.limit && at + BATCH_HEADER_BYTES > bytes.length ? { kind: 'short', needs: at + BATCH_HEADER_BYTES } : { kind: 'nothing' };
+  return next < wish.limit && at + BATCH_HEADER_BYTES > bytes.length
+    ? { kind: 'short', needs: at + BATCH_HEADER_BYTES }
+    : { kind: 'nothing' };
 }

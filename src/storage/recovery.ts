@@ -30,7 +30,12 @@ interface Findings {
 }
 
 /** Fills `state` with the segments that are there; the last one is active and open when it resolves. */
-export async function recoverLog(state: LogState, bases: readonly Offset[], loaded: LoadedCheckpoint, clean: boolean): Promise<Recovered> {
+export async function recoverLog(
+  state: LogState,
+  bases: readonly Offset[],
+  loaded: LoadedCheckpoint,
+  clean: boolean,
+): Promise<Recovered> {
   const checkpoint = loaded.kind === 'ok' ? loaded.checkpoint : undefined;
   for (const [index, base] of bases.entries()) {
     const segment = new Segment(base, segmentPath(state, base), bases[index + 1] ?? base, state.config.segmentBytes);
@@ -80,7 +85,10 @@ async function openClean(state: LogState, last: Segment, checkpoint: Checkpoint)
   last.padded = size > active.size;
   last.capacity = Math.max(state.config.segmentBytes, active.size);
   last.appendedFrom = active.size;
-  state.restore({ logStart: checkpoint.logStart, logEnd: checkpoint.recoveryPoint, synced: checkpoint.recoveryPoint }, checkpoint.epochs);
+  state.restore(
+    { logStart: checkpoint.logStart, logEnd: checkpoint.recoveryPoint, synced: checkpoint.recoveryPoint },
+    checkpoint.epochs,
+  );
   state.highWatermark = checkpoint.highWatermark;
   if (active.size === 0) last.index = new SegmentIndex(state.config.indexIntervalBytes);
   else if (!(await loadIndexFiles(state, last, active.size))) await rebuildSegment(state, last);
@@ -92,9 +100,16 @@ async function recoverTail(state: LogState, checkpoint: Checkpoint | undefined, 
   const firstBase = state.segments[0]?.baseOffset ?? offset(0);
   const logStart = checkpoint?.logStart ?? firstBase;
   const start = whereToWalk(state, checkpoint);
-  state.restore({ logStart, logEnd: offset(Math.max(start.offset, logStart)), synced: offset(Math.max(start.offset, logStart)) }, epochs);
+  state.restore(
+    { logStart, logEnd: offset(Math.max(start.offset, logStart)), synced: offset(Math.max(start.offset, logStart)) },
+    epochs,
+  );
   if (checkpoint !== undefined) state.highWatermark = checkpoint.highWatermark;
-  state.addDamage(logStart, offset(Math.min(firstBase, Math.max(start.offset, logStart))), 'the first segment files are gone');
+  state.addDamage(
+    logStart,
+    offset(Math.min(firstBase, Math.max(start.offset, logStart))),
+    'the first segment files are gone',
+  );
   const walked = await walkTail(state, start, found);
   await finishTail(state, checkpoint?.recoveryPoint ?? start.offset, logStart);
   return walked;
@@ -120,7 +135,9 @@ function whereToWalk(state: LogState, checkpoint: Checkpoint | undefined): WalkS
   return { index: Math.max(0, below), position: 0, offset: segment.baseOffset };
 }
 
-async function epochsOfSealed(state: LogState): Promise<{ epoch: ReturnType<typeof leaderEpoch>; startOffset: Offset }[]> {
+async function epochsOfSealed(
+  state: LogState,
+): Promise<{ epoch: ReturnType<typeof leaderEpoch>; startOffset: Offset }[]> {
   const epochs: { epoch: ReturnType<typeof leaderEpoch>; startOffset: Offset }[] = [];
   const add = (epoch: number, at: number): void => {
     if (epoch > (epochs.at(-1)?.epoch ?? -1)) epochs.push({ epoch: leaderEpoch(epoch), startOffset: offset(at) });
@@ -152,7 +169,9 @@ async function walkTail(state: LogState, start: WalkStart, found: Findings): Pro
     assert(segment !== undefined, 'a segment to walk');
     const isLast = index === state.segments.length - 1;
     walked.push(segment);
-    const file = await state.health.guard('opening a segment failed', () => state.deps.disk.open(segment.path, 'write'));
+    const file = await state.health.guard('opening a segment failed', () =>
+      state.deps.disk.open(segment.path, 'write'),
+    );
     try {
       const end = await walkOne(state, segment, file, from, isLast, found);
       segment.nextOffset = end.offset;
@@ -195,10 +214,16 @@ async function walkOne(
   await state.health.guard('reading a segment failed', () => file.dropCache(position(0), size));
   for (;;) {
     const stop = await state.health.guard('reading a segment failed', () =>
-      walkFile(file, clock, crc32c, { ...at, epochAtLeast: state.epochs.epochAt(at.offset) ?? -1, to: size }, ({ header }) => {
-        state.epochs.begin(leaderEpoch(header.leaderEpoch), offset(header.baseOffset));
-        return isLast || header.lastOffset + 1 < boundary;
-      }),
+      walkFile(
+        file,
+        clock,
+        crc32c,
+        { ...at, epochAtLeast: state.epochs.epochAt(at.offset) ?? -1, to: size },
+        ({ header }) => {
+          state.epochs.begin(leaderEpoch(header.leaderEpoch), offset(header.baseOffset));
+          return isLast || header.lastOffset + 1 < boundary;
+        },
+      ),
     );
     found.bytesScanned += stop.position - at.position;
     if (!isLast && stop.offset >= boundary) return { position: stop.position, offset: boundary, cut: false };
@@ -225,7 +250,12 @@ async function decideStop(
 ): Promise<{ readonly end: TailEnd } | { readonly resume: { readonly position: number; readonly offset: Offset } }> {
   const { health, config } = state;
   const below = stop.offset < from.offset;
-  const continuation = stop.kind === 'end' ? undefined : await health.guard('reading a segment failed', () => findContinuation(state, file, stop.position, size, stop.offset));
+  const continuation =
+    stop.kind === 'end'
+      ? undefined
+      : await health.guard('reading a segment failed', () =>
+          findContinuation(state, file, stop.position, size, stop.offset),
+        );
   const laterHolds = !isLast && (await laterHoldsBatches(state, segment));
   if (below || (config.fsync === 'always' && (continuation !== undefined || laterHolds))) {
     if (continuation !== undefined && (isLast || continuation.offset < boundary)) {
@@ -238,8 +268,14 @@ async function decideStop(
     return { end: { position: size, offset: offset(Math.max(stop.offset, lostTo)), cut: false } };
   }
   if (continuation !== undefined || laterHolds) found.tailHole = true;
-  const torn = continuation !== undefined || (await isTornBatch(file, stop.position, size, stop.offset)) || config.preallocate !== 'recycle';
-  const lostEnd = stop.kind === 'end' || !torn ? stop.position : await health.guard('reading a segment failed', () => nonZeroEnd(state, file, stop.position, size));
+  const torn =
+    continuation !== undefined ||
+    (await isTornBatch(file, stop.position, size, stop.offset)) ||
+    config.preallocate !== 'recycle';
+  const lostEnd =
+    stop.kind === 'end' || !torn
+      ? stop.position
+      : await health.guard('reading a segment failed', () => nonZeroEnd(state, file, stop.position, size));
   if (lostEnd > stop.position || laterHolds) {
     found.cutReason = stop.detail === '' ? 'a hole' : stop.detail;
     await quarantineTail(state, file, stop, lostEnd, found);
@@ -247,13 +283,25 @@ async function decideStop(
   return { end: { position: stop.position, offset: stop.offset, cut: !isLast } };
 }
 
-async function quarantineTail(state: LogState, file: DiskFile, stop: WalkStop, end: number, found: Findings): Promise<void> {
+async function quarantineTail(
+  state: LogState,
+  file: DiskFile,
+  stop: WalkStop,
+  end: number,
+  found: Findings,
+): Promise<void> {
   if (end <= stop.position) return;
   const copy = await state.health.guard('writing to quarantine failed', () =>
     quarantineBytes(state.deps, file, stop.position, end, `torn tail at offset ${String(stop.offset)}: ${stop.detail}`),
   );
   found.bytesQuarantined += end - stop.position;
-  state.deps.telemetry.log('warn', 'log.tail-cut', { directory: state.directory, offset: stop.offset, bytes: end - stop.position, reason: stop.detail, copy });
+  state.deps.telemetry.log('warn', 'log.tail-cut', {
+    directory: state.directory,
+    offset: stop.offset,
+    bytes: end - stop.position,
+    reason: stop.detail,
+    copy,
+  });
 }
 
 async function laterHoldsBatches(state: LogState, segment: Segment): Promise<boolean> {
@@ -287,7 +335,11 @@ async function finishTail(state: LogState, recoveryPoint: Offset, logStart: Offs
   const last = state.segments.at(-1);
   assert(last !== undefined, 'there is a segment');
   const end = offset(Math.max(last.nextOffset, recoveryPoint, logStart));
-  state.addDamage(offset(Math.max(last.nextOffset, logStart)), offset(Math.max(recoveryPoint, last.nextOffset)), 'records that were synced are not in the files');
+  state.addDamage(
+    offset(Math.max(last.nextOffset, logStart)),
+    offset(Math.max(recoveryPoint, last.nextOffset)),
+    'records that were synced are not in the files',
+  );
   state.restore({ logStart: state.logStart, logEnd: end, synced: end }, state.epochs.entries);
   const size = await withFile(state, last, (file) => file.size());
   if (size === 0 && last.baseOffset === end) {

@@ -50,7 +50,10 @@ export class Retention {
     for (const segment of state.segments) {
       const { facts } = segment;
       if (!segment.sealed || facts === undefined) break;
-      const tooOld = retentionMs >= 0 && !paused && nowMs - ageBase(facts.maxTimestamp, facts.rolledMs >= 0 ? facts.rolledMs : nowMs, nowMs) > retentionMs;
+      const tooOld =
+        retentionMs >= 0 &&
+        !paused &&
+        nowMs - ageBase(facts.maxTimestamp, facts.rolledMs >= 0 ? facts.rolledMs : nowMs, nowMs) > retentionMs;
       // As Kafka: a segment goes when what stays is still at least the limit.
       const tooMuch = retentionBytes >= 0 && bytes - facts.size >= retentionBytes;
       if (!tooOld && !tooMuch) break;
@@ -89,7 +92,8 @@ export class Retention {
     telemetry.log('info', 'log.segment-removed', { directory: state.directory, baseOffset: segment.baseOffset, bytes });
     await state.health.guard('removing a segment failed', async () => {
       await segment.close();
-      for (const suffix of ['index', 'timeindex', 'seal'] as const) await unlinkIfThere(disk, sidePath(state, segment, suffix));
+      for (const suffix of ['index', 'timeindex', 'seal'] as const)
+        await unlinkIfThere(disk, sidePath(state, segment, suffix));
       // Bytes that somebody still reads must not be written over.
       const spare = !inUse && this.preallocator.wantsSpare;
       const target = `${segment.path}.${spare ? 'spare' : 'deleted'}`;
@@ -111,7 +115,10 @@ export class Retention {
       const jump = nowMs - this.lastWallMs - (bootMs - this.lastBootMs);
       if (Math.abs(jump) > JUMP_MS) {
         this.pausedUntilBootMs = bootMs + STABLE_MS;
-        this.state.deps.telemetry.log('warn', 'log.retention-paused', { directory: this.state.directory, jumpMs: Math.round(jump) });
+        this.state.deps.telemetry.log('warn', 'log.retention-paused', {
+          directory: this.state.directory,
+          jumpMs: Math.round(jump),
+        });
       }
     }
     this.lastWallMs = nowMs;

@@ -38,7 +38,13 @@ export class Roller {
   /** True when `bytes` more need another segment and the disk had no room for one. Tries again now and then. */
   full(bytes: number): boolean {
     const { active } = this.state;
-    if (active.size + bytes <= active.capacity || active.size === 0 || this.prepared !== undefined || this.failedAtMs < 0) return false;
+    if (
+      active.size + bytes <= active.capacity ||
+      active.size === 0 ||
+      this.prepared !== undefined ||
+      this.failedAtMs < 0
+    )
+      return false;
     if (this.state.deps.clock.bootMs() - this.failedAtMs >= PREPARE_RETRY_MS) this.prepareInBackground();
     return true;
   }
@@ -89,10 +95,13 @@ export class Roller {
     await state.health.guard('naming a segment failed', () => disk.rename(next.path, path));
     const segment = startSegment(state, base, path, next);
     // Writes may begin; whoever waits for durability waits for the name too.
-    segment.named = state.health.guard('directory fsync after a roll failed', () => disk.syncDirectory(state.directory));
+    segment.named = state.health.guard('directory fsync after a roll failed', () =>
+      disk.syncDirectory(state.directory),
+    );
     state.runInBackground(() => segment.named);
     old.sealed = true;
-    if (old.facts !== undefined) old.facts.rolledMs = old.lastAppendMs >= 0 ? old.lastAppendMs : state.deps.clock.wallMs();
+    if (old.facts !== undefined)
+      old.facts.rolledMs = old.lastAppendMs >= 0 ? old.lastAppendMs : state.deps.clock.wallMs();
     if (old.mapped !== undefined) state.cache.touch(old);
     state.segments.push(segment);
     state.metrics.rolls.add(1);

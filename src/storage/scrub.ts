@@ -9,7 +9,10 @@ import type { Segment } from './segment.ts';
 
 const PIECE_BYTES = 1024 * 1024;
 
-export async function scrubLog(state: LogState, bytesPerSecond: number): Promise<{ readonly bytes: number; readonly damaged: readonly OffsetRange[] }> {
+export async function scrubLog(
+  state: LogState,
+  bytesPerSecond: number,
+): Promise<{ readonly bytes: number; readonly damaged: readonly OffsetRange[] }> {
   let bytes = 0;
   for (const segment of state.segments.filter((each) => each.sealed)) {
     if (state.closed || state.health.failed) break;
@@ -36,7 +39,7 @@ async function scrubSegment(state: LogState, segment: Segment, bytesPerSecond: n
     // The disk is asked, not the page cache.
     await file.dropCache(position(0), size);
     const buffer = new Uint8Array(Math.min(PIECE_BYTES, Math.max(1, size)));
-    for (let at = 0; at < size && !segment.removed && !state.closed; ) {
+    for (let at = 0; at < size && !segment.removed && !state.closed;) {
       const got = await file.read(buffer.subarray(0, Math.min(buffer.length, size - at)), position(at));
       if (got === 0) break;
       crc = state.deps.crc32c(buffer.subarray(0, got), crc);
@@ -52,7 +55,10 @@ async function scrubSegment(state: LogState, segment: Segment, bytesPerSecond: n
 /** The seal does not match: which batches, if any, are bad. A header field outside the batch checksum may be. */
 async function explain(state: LogState, segment: Segment): Promise<void> {
   const before = state.damaged.length;
-  state.deps.telemetry.log('error', 'log.seal-mismatch', { directory: state.directory, baseOffset: segment.baseOffset });
+  state.deps.telemetry.log('error', 'log.seal-mismatch', {
+    directory: state.directory,
+    baseOffset: segment.baseOffset,
+  });
   segment.retireMapping();
   await rebuildSegment(state, segment, { keepSeal: true });
   if (state.damaged.length > before || segment.removed) return;

@@ -48,7 +48,8 @@ export function encodeSeal(seal: Seal, crc32c: Crc32c): Uint8Array {
 
 /** Undefined: torn, damaged, or of a version we do not know. */
 export function decodeSeal(bytes: Uint8Array, crc32c: Crc32c): Seal | undefined {
-  if (bytes.length < HEAD_BYTES + 4 || readU32(bytes, bytes.length - 4) !== crc32c(bytes.subarray(0, bytes.length - 4))) return undefined;
+  if (bytes.length < HEAD_BYTES + 4 || readU32(bytes, bytes.length - 4) !== crc32c(bytes.subarray(0, bytes.length - 4)))
+    return undefined;
   const reader = new ByteReader(bytes);
   try {
     if (reader.u32() !== MAGIC || reader.u16() !== VERSION || reader.u16() !== 0) return undefined;
@@ -65,7 +66,8 @@ export function decodeSeal(bytes: Uint8Array, crc32c: Crc32c): Seal | undefined 
       rolledMs: reader.i64(),
     };
     const epochs: EpochEntry[] = [];
-    for (let left = reader.u32(); left > 0; left -= 1) epochs.push({ epoch: leaderEpoch(reader.i32()), startOffset: offset(reader.i64()) });
+    for (let left = reader.u32(); left > 0; left -= 1)
+      epochs.push({ epoch: leaderEpoch(reader.i32()), startOffset: offset(reader.i64()) });
     reader.u32();
     reader.end();
     return { baseOffset, nextOffset, facts, epochs };

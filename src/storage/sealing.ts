@@ -42,7 +42,9 @@ async function writeDerivedOnce(state: LogState, segment: Segment): Promise<void
   if (facts === undefined) return;
   const { crc } = facts;
   const { disk, crc32c } = state.deps;
-  const epochs = state.epochs.entries.filter((entry) => entry.startOffset >= segment.baseOffset && entry.startOffset < segment.nextOffset);
+  const epochs = state.epochs.entries.filter(
+    (entry) => entry.startOffset >= segment.baseOffset && entry.startOffset < segment.nextOffset,
+  );
   try {
     await state.health.guardSpace('writing an index failed', async () => {
       if (index !== undefined) {
@@ -50,12 +52,18 @@ async function writeDerivedOnce(state: LogState, segment: Segment): Promise<void
         await writeSmallFile(disk, sidePath(state, segment, 'timeindex'), index.timeBytes);
       }
       if (crc === undefined || !segment.sealed) return;
-      const seal = encodeSeal({ baseOffset: segment.baseOffset, nextOffset: segment.nextOffset, facts: { ...facts, crc }, epochs }, crc32c);
+      const seal = encodeSeal(
+        { baseOffset: segment.baseOffset, nextOffset: segment.nextOffset, facts: { ...facts, crc }, epochs },
+        crc32c,
+      );
       await writeSmallFile(disk, sidePath(state, segment, 'seal'), seal);
     });
   } catch (error) {
     if (!isPressure(error)) throw error;
-    state.deps.telemetry.log('warn', 'log.index-not-written', { directory: state.directory, baseOffset: segment.baseOffset });
+    state.deps.telemetry.log('warn', 'log.index-not-written', {
+      directory: state.directory,
+      baseOffset: segment.baseOffset,
+    });
   }
 }
 
@@ -64,8 +72,14 @@ export function sidePath(state: LogState, segment: Segment, suffix: SegmentSuffi
 }
 
 /** A handle of its own: whoever walks a file is not disturbed by the one who closes the segment's. */
-export async function withFile<Result>(state: LogState, segment: Segment, use: (file: DiskFile) => Promise<Result>): Promise<Result> {
-  const file = await state.health.guardSpace('opening a segment failed', () => state.deps.disk.open(segment.path, 'read'));
+export async function withFile<Result>(
+  state: LogState,
+  segment: Segment,
+  use: (file: DiskFile) => Promise<Result>,
+): Promise<Result> {
+  const file = await state.health.guardSpace('opening a segment failed', () =>
+    state.deps.disk.open(segment.path, 'read'),
+  );
   try {
     return await state.health.guard('reading a segment failed', () => use(file));
   } finally {
@@ -76,7 +90,7 @@ export async function withFile<Result>(state: LogState, segment: Segment, use: (
 async function fileCrc(state: LogState, file: DiskFile, bytes: number): Promise<number> {
   const buffer = new Uint8Array(Math.min(PIECE_BYTES, Math.max(1, bytes)));
   let crc = 0;
-  for (let at = 0; at < bytes; ) {
+  for (let at = 0; at < bytes;) {
     const got = await file.read(buffer.subarray(0, Math.min(buffer.length, bytes - at)), position(at));
     if (got === 0) break;
     crc = state.deps.crc32c(buffer.subarray(0, got), crc);

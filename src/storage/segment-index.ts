@@ -53,7 +53,8 @@ export class SegmentIndex {
     this.times = new EntryBuffer(TIME_ENTRY_BYTES, times);
     const last = this.entry(this.offsets.count - 1);
     this.nextIndexedPosition = last.position + intervalBytes;
-    this.lastTime = this.times.count === 0 ? -1 : (readI64(this.times.raw, (this.times.count - 1) * TIME_ENTRY_BYTES) ?? -1);
+    this.lastTime =
+      this.times.count === 0 ? -1 : (readI64(this.times.raw, (this.times.count - 1) * TIME_ENTRY_BYTES) ?? -1);
   }
   get offsetBytes(): Uint8Array {
     return this.offsets.bytes;

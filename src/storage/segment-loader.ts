@@ -24,13 +24,18 @@ export async function loadFacts(state: LogState, segment: Segment): Promise<void
 
 export async function readSeal(state: LogState, segment: Segment): Promise<Seal | undefined> {
   const { deps, health } = state;
-  const bytes = await health.guard('reading a seal failed', () => readSmallFile(deps.disk, sidePath(state, segment, 'seal'), SEAL_BYTES_MAX));
+  const bytes = await health.guard('reading a seal failed', () =>
+    readSmallFile(deps.disk, sidePath(state, segment, 'seal'), SEAL_BYTES_MAX),
+  );
   const seal = bytes === undefined ? undefined : decodeSeal(bytes, deps.crc32c);
-  if (seal === undefined || seal.baseOffset !== segment.baseOffset || seal.nextOffset !== segment.nextOffset) return undefined;
-  const file = await health.guardSpace('opening a segment failed', () => deps.disk.open(segment.path, 'read')).catch((error: unknown) => {
-    if (segment.removed) return undefined;
-    throw error;
-  });
+  if (seal === undefined || seal.baseOffset !== segment.baseOffset || seal.nextOffset !== segment.nextOffset)
+    return undefined;
+  const file = await health
+    .guardSpace('opening a segment failed', () => deps.disk.open(segment.path, 'read'))
+    .catch((error: unknown) => {
+      if (segment.removed) return undefined;
+      throw error;
+    });
   if (file === undefined) return undefined;
   try {
     return (await file.size()) >= seal.facts.size ? seal : undefined;
@@ -97,7 +102,11 @@ function plausible(segment: Segment, size: number, offsets: Uint8Array, times: U
     previousOffset = relative;
     previousPosition = where;
   }
-  if (previousPosition >= Math.max(1, size) || segment.baseOffset + previousOffset >= Math.max(segment.nextOffset, segment.baseOffset + 1)) return false;
+  if (
+    previousPosition >= Math.max(1, size) ||
+    segment.baseOffset + previousOffset >= Math.max(segment.nextOffset, segment.baseOffset + 1)
+  )
+    return false;
   return timesPlausible(segment, times);
 }
 
@@ -119,7 +128,11 @@ function timesPlausible(segment: Segment, times: Uint8Array): boolean {
 }
 
 /** Walks the whole segment: facts, indexes and seal come anew from it, and damage that is met is recorded. */
-export function rebuildSegment(state: LogState, segment: Segment, how: { readonly keepSeal: boolean } = { keepSeal: false }): Promise<void> {
+export function rebuildSegment(
+  state: LogState,
+  segment: Segment,
+  how: { readonly keepSeal: boolean } = { keepSeal: false },
+): Promise<void> {
   segment.rebuilding ??= rebuildOnce(state, segment, how.keepSeal).finally(() => {
     segment.rebuilding = undefined;
   });

@@ -22,7 +22,16 @@ export interface SegmentFacts {
 }
 
 export function emptyFacts(): SegmentFacts {
-  return { size: 0, recordCount: 0, firstTimestamp: -1, maxTimestamp: -1, firstEpoch: -1, lastEpoch: -1, crc: 0, rolledMs: -1 };
+  return {
+    size: 0,
+    recordCount: 0,
+    firstTimestamp: -1,
+    maxTimestamp: -1,
+    firstEpoch: -1,
+    lastEpoch: -1,
+    crc: 0,
+    rolledMs: -1,
+  };
 }
 
 /** A mapping, how many slices of it are out, and which of its bytes have been verified since it was made. */

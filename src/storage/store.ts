@@ -63,7 +63,12 @@ export class Store {
   private readonly logs = new Set<PartitionLog>();
   private closing: Promise<void> | undefined;
 
-  private constructor(deps: StorageDeps, lock: DiskLock, superblock: SuperblockFile, facts: StoreFile & { created: boolean; clean: boolean; previousBootId: string }) {
+  private constructor(
+    deps: StorageDeps,
+    lock: DiskLock,
+    superblock: SuperblockFile,
+    facts: StoreFile & { created: boolean; clean: boolean; previousBootId: string },
+  ) {
     this.deps = deps;
     this.health = new Health(deps.telemetry, deps.fatal);
     this.lock = lock;
@@ -81,11 +86,17 @@ export class Store {
     try {
       const existing = await readStoreFile(deps);
       if (existing !== undefined && existing.nodeId !== options.nodeId) {
-        throw new FatalError('DATA_DIR_UNUSABLE', `The data directory belongs to node ${String(existing.nodeId)}, not to node ${String(options.nodeId)}.`);
+        throw new FatalError(
+          'DATA_DIR_UNUSABLE',
+          `The data directory belongs to node ${String(existing.nodeId)}, not to node ${String(options.nodeId)}.`,
+        );
       }
       const { file, loaded } = await SuperblockFile.open(deps);
       if (loaded.kind === 'damaged' || (loaded.kind === 'absent' && existing !== undefined && (await hasLogs(deps)))) {
-        throw new FatalError('STORE_DAMAGED', 'The superblock is lost: what this node voted for is not known. Use segtool verify.');
+        throw new FatalError(
+          'STORE_DAMAGED',
+          'The superblock is lost: what this node voted for is not known. Use segtool verify.',
+        );
       }
       const clean = loaded.kind === 'ok' && loaded.superblock.clean;
       const previousBootId = loaded.kind === 'ok' ? loaded.superblock.bootId : '';
@@ -93,7 +104,12 @@ export class Store {
       await file.write({ incarnation: file.current.incarnation + 1, bootId: options.bootId, clean: false });
       await deps.disk.syncDirectory('');
       const facts = existing ?? (await createStoreFile(deps, options));
-      return new Store(deps, lock, file, { ...facts, created: existing === undefined, clean: clean || existing === undefined, previousBootId });
+      return new Store(deps, lock, file, {
+        ...facts,
+        created: existing === undefined,
+        clean: clean || existing === undefined,
+        previousBootId,
+      });
     } catch (error) {
       await lock.release();
       throw asFatal(error);
@@ -106,11 +122,16 @@ export class Store {
   /** Durable when it resolves. */
   writeVote(vote: NodeVote): Promise<void> {
     assert(vote.term >= this.vote.term, `term went back from ${String(this.vote.term)} to ${String(vote.term)}`);
-    return this.health.guard('writing the superblock failed', () => this.superblock.write({ term: vote.term, vote: vote.vote }));
+    return this.health.guard('writing the superblock failed', () =>
+      this.superblock.write({ term: vote.term, vote: vote.vote }),
+    );
   }
 
   partitionDirectory(topicId: string, partition: number): string {
-    assert(/^[0-9a-f]{32}$/.test(topicId) && Number.isSafeInteger(partition) && partition >= 0, `not a partition: ${topicId} ${String(partition)}`);
+    assert(
+      /^[0-9a-f]{32}$/.test(topicId) && Number.isSafeInteger(partition) && partition >= 0,
+      `not a partition: ${topicId} ${String(partition)}`,
+    );
     return `${TOPICS}/${topicId}/${String(partition)}`;
   }
 
@@ -123,7 +144,8 @@ export class Store {
     const hint = `${TOPICS}/${topicId}/name`;
     if (isTopicName(topicName)) {
       await this.health.guard('writing a name hint failed', async () => {
-        if (!(await this.deps.disk.exists(hint))) await writeSmallFile(this.deps.disk, hint, utf8Encode(`${topicName}\n`));
+        if (!(await this.deps.disk.exists(hint)))
+          await writeSmallFile(this.deps.disk, hint, utf8Encode(`${topicName}\n`));
       });
     }
     return log;
@@ -138,7 +160,8 @@ export class Store {
       if (topic.kind !== 'directory' || !/^[0-9a-f]{32}$/.test(topic.name)) continue;
       for (const entry of await disk.readDirectory(`${TOPICS}/${topic.name}`)) {
         const partition = /^(0|[1-9]\d{0,9})$/.test(entry.name) ? Number(entry.name) : -1;
-        if (entry.kind === 'directory' && partition >= 0) found.push({ topicId: topic.name, partition, path: `${TOPICS}/${topic.name}/${entry.name}` });
+        if (entry.kind === 'directory' && partition >= 0)
+          found.push({ topicId: topic.name, partition, path: `${TOPICS}/${topic.name}/${entry.name}` });
       }
     }
     return found;
@@ -209,14 +232,19 @@ async function takeLock(deps: StorageDeps): Promise<DiskLock> {
   try {
     return await deps.disk.lock('lock');
   } catch (error) {
-    if (error instanceof DiskError && error.kind === 'locked') throw new FatalError('DATA_DIR_LOCKED', `Another process uses the data directory: ${error.message}`, error);
+    if (error instanceof DiskError && error.kind === 'locked')
+      throw new FatalError('DATA_DIR_LOCKED', `Another process uses the data directory: ${error.message}`, error);
     throw asFatal(error);
   }
 }
 
 function asFatal(error: unknown): unknown {
   if (!(error instanceof DiskError)) return error;
-  return new FatalError(error.kind === 'io' ? 'STORAGE_FAILED' : 'DATA_DIR_UNUSABLE', `The data directory cannot be used: ${error.message}`, error);
+  return new FatalError(
+    error.kind === 'io' ? 'STORAGE_FAILED' : 'DATA_DIR_UNUSABLE',
+    `The data directory cannot be used: ${error.message}`,
+    error,
+  );
 }
 
 async function hasLogs(deps: StorageDeps): Promise<boolean> {
@@ -229,7 +257,10 @@ async function readStoreFile(deps: StorageDeps): Promise<StoreFile | undefined> 
   const parsed = parseStoreFile(bytes);
   if (parsed === undefined) throw new FatalError('STORE_DAMAGED', `${STORE_FILE} cannot be read. Use segtool verify.`);
   if (parsed.formatVersion > FORMAT_VERSION) {
-    throw new FatalError('FORMAT_TOO_NEW', `The data directory has format ${String(parsed.formatVersion)}; this version knows up to ${String(FORMAT_VERSION)}.`);
+    throw new FatalError(
+      'FORMAT_TOO_NEW',
+      `The data directory has format ${String(parsed.formatVersion)}; this version knows up to ${String(FORMAT_VERSION)}.`,
+    );
   }
   return parsed;
 }
@@ -241,12 +272,26 @@ function parseStoreFile(bytes: Uint8Array): StoreFile | undefined {
   } catch {
     return undefined;
   }
-  if (typeof value !== 'object' || value === null || !('formatVersion' in value) || !Number.isSafeInteger(value.formatVersion)) return undefined;
+  if (
+    typeof value !== 'object' ||
+    value === null ||
+    !('formatVersion' in value) ||
+    !Number.isSafeInteger(value.formatVersion)
+  )
+    return undefined;
   const formatVersion = Number(value.formatVersion);
   // What a newer version writes beside it is not ours to judge.
   if (formatVersion > FORMAT_VERSION) return { formatVersion, nodeId: -1, diskId: '' };
-  if (!('nodeId' in value) || !Number.isSafeInteger(value.nodeId) || !('diskId' in value) || typeof value.diskId !== 'string') return undefined;
-  return formatVersion >= 1 && /^[0-9a-f]{32}$/.test(value.diskId) ? { formatVersion, nodeId: Number(value.nodeId), diskId: value.diskId } : undefined;
+  if (
+    !('nodeId' in value) ||
+    !Number.isSafeInteger(value.nodeId) ||
+    !('diskId' in value) ||
+    typeof value.diskId !== 'string'
+  )
+    return undefined;
+  return formatVersion >= 1 && /^[0-9a-f]{32}$/.test(value.diskId)
+    ? { formatVersion, nodeId: Number(value.nodeId), diskId: value.diskId }
+    : undefined;
 }
 
 async function createStoreFile(deps: StorageDeps, options: StoreOptions): Promise<StoreFile> {

@@ -41,12 +41,20 @@ function encodeSlot(superblock: Superblock, crc32c: Crc32c): Uint8Array {
 }
 
 function decodeSlot(slot: Uint8Array, crc32c: Crc32c): Superblock | undefined {
-  if (slot.length !== SLOT_BYTES || readU32(slot, SLOT_BYTES - 4) !== crc32c(slot.subarray(0, SLOT_BYTES - 4))) return undefined;
+  if (slot.length !== SLOT_BYTES || readU32(slot, SLOT_BYTES - 4) !== crc32c(slot.subarray(0, SLOT_BYTES - 4)))
+    return undefined;
   const reader = new ByteReader(slot);
   try {
     if (reader.u32() !== MAGIC || reader.u16() !== VERSION) return undefined;
     const flags = reader.u16();
-    return { sequence: reader.i64(), term: reader.i64(), vote: reader.i32(), incarnation: reader.i64(), bootId: reader.string(), clean: (flags & 1) === 1 };
+    return {
+      sequence: reader.i64(),
+      term: reader.i64(),
+      vote: reader.i32(),
+      incarnation: reader.i64(),
+      bootId: reader.string(),
+      clean: (flags & 1) === 1,
+    };
   } catch (error) {
     if (error instanceof DecodeError) return undefined;
     throw error;
@@ -54,7 +62,9 @@ function decodeSlot(slot: Uint8Array, crc32c: Crc32c): Superblock | undefined {
 }
 
 /** absent: there is no file. damaged: neither slot can be read: the votes are forgotten, and that must not pass silently. */
-export type LoadedSuperblock = { readonly kind: 'ok'; readonly superblock: Superblock } | { readonly kind: 'absent' | 'damaged' };
+export type LoadedSuperblock =
+  | { readonly kind: 'ok'; readonly superblock: Superblock }
+  | { readonly kind: 'absent' | 'damaged' };
 
 export class SuperblockFile {
   private readonly deps: StorageDeps;
@@ -81,7 +91,8 @@ export class SuperblockFile {
     const second = decodeSlot(bytes.subarray(SLOT_BYTES, Math.max(SLOT_BYTES, got)), deps.crc32c);
     const useFirst = first !== undefined && (second === undefined || first.sequence > second.sequence);
     const superblock = useFirst ? first : second;
-    if (superblock !== undefined) return { file: new SuperblockFile(deps, file, useFirst ? 0 : 1, superblock), loaded: { kind: 'ok', superblock } };
+    if (superblock !== undefined)
+      return { file: new SuperblockFile(deps, file, useFirst ? 0 : 1, superblock), loaded: { kind: 'ok', superblock } };
     // A crash in the very first write leaves a file that was never said to be there.
     const empty = bytes.subarray(0, got).every((byte) => byte === 0);
     return { file: new SuperblockFile(deps, file, 1, none), loaded: { kind: empty ? 'absent' : 'damaged' } };

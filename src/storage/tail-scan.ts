@@ -25,7 +25,7 @@ export async function findContinuation(
   after: Offset,
 ): Promise<{ readonly position: number; readonly offset: Offset } | undefined> {
   const buffer = new Uint8Array(Math.min(PIECE_BYTES, Math.max(BATCH_HEADER_BYTES, to - from)));
-  for (let at = from; at + BATCH_HEADER_BYTES <= to; ) {
+  for (let at = from; at + BATCH_HEADER_BYTES <= to;) {
     const got = await file.read(buffer.subarray(0, Math.min(buffer.length, to - at)), position(at));
     if (got < BATCH_HEADER_BYTES) return undefined;
     for (let used = 0; used + BATCH_HEADER_BYTES <= got; used += 1) {
@@ -49,7 +49,7 @@ function plausible(bytes: Uint8Array, at: number, after: Offset, room: number): 
 /** The end of the last byte in [from, to) that is not zero; `from` when all are. */
 export async function nonZeroEnd(state: LogState, file: DiskFile, from: number, to: number): Promise<number> {
   const buffer = new Uint8Array(Math.min(PIECE_BYTES, Math.max(1, to - from)));
-  for (let end = to; end > from; ) {
+  for (let end = to; end > from;) {
     const at = Math.max(from, end - buffer.length);
     const got = await file.read(buffer.subarray(0, end - at), position(at));
     for (let index = got; index > 0; index -= 1) if (buffer[index - 1] !== 0) return at + index;
@@ -68,7 +68,12 @@ export async function isTornBatch(file: DiskFile, at: number, to: number, expect
 }
 
 /** The header of an intact batch there, if there is one. */
-export async function batchAt(state: LogState, file: DiskFile, at: number, end: number): Promise<BatchHeader | undefined> {
+export async function batchAt(
+  state: LogState,
+  file: DiskFile,
+  at: number,
+  end: number,
+): Promise<BatchHeader | undefined> {
   if (at + BATCH_HEADER_BYTES > end) return undefined;
   const head = new Uint8Array(12);
   if ((await file.read(head, position(at))) < head.length) return undefined;

@@ -34,7 +34,8 @@ export async function truncateLog(parts: TruncationParts, to: Offset): Promise<O
   const cut = await findCut(state, segment, to);
   state.cutTo(cut.offset);
   // Lowered before anything goes: a crash in between finds a recovery point that is true.
-  if (state.synced >= cut.offset) await checkpoint.recordDurably(cut.offset, { baseOffset: segment.baseOffset, size: cut.position });
+  if (state.synced >= cut.offset)
+    await checkpoint.recordDurably(cut.offset, { baseOffset: segment.baseOffset, size: cut.position });
   else await checkpoint.recordAgain();
   await snapshots.truncate(cut.offset);
   for (const later of state.segments.splice(index + 1).toReversed()) await moveAway(state, later);
@@ -58,23 +59,29 @@ async function findCut(state: LogState, segment: Segment, to: Offset): Promise<C
   let crc = 0;
   let cutOffset = -1;
   const stop = await withFile(state, segment, async (file) => {
-    return walkFile(file, state.deps.clock, state.deps.crc32c, { position: 0, offset: segment.baseOffset, epochAtLeast: -1, to: size }, ({ header, position: at, bytes }) => {
-      if (header.lastOffset >= to) {
-        cutOffset = header.baseOffset;
-        return false;
-      }
-      index.note(header.baseOffset - segment.baseOffset, at, facts.maxTimestamp);
-      if (facts.recordCount === 0) {
-        facts.firstTimestamp = header.baseTimestamp;
-        facts.firstEpoch = header.leaderEpoch;
-      }
-      facts.recordCount += header.recordCount;
-      facts.lastEpoch = header.leaderEpoch;
-      facts.maxTimestamp = Math.max(facts.maxTimestamp, header.maxTimestamp);
-      crc = state.deps.crc32c(bytes, crc);
-      facts.size = at + bytes.length;
-      return true;
-    });
+    return walkFile(
+      file,
+      state.deps.clock,
+      state.deps.crc32c,
+      { position: 0, offset: segment.baseOffset, epochAtLeast: -1, to: size },
+      ({ header, position: at, bytes }) => {
+        if (header.lastOffset >= to) {
+          cutOffset = header.baseOffset;
+          return false;
+        }
+        index.note(header.baseOffset - segment.baseOffset, at, facts.maxTimestamp);
+        if (facts.recordCount === 0) {
+          facts.firstTimestamp = header.baseTimestamp;
+          facts.firstEpoch = header.leaderEpoch;
+        }
+        facts.recordCount += header.recordCount;
+        facts.lastEpoch = header.leaderEpoch;
+        facts.maxTimestamp = Math.max(facts.maxTimestamp, header.maxTimestamp);
+        crc = state.deps.crc32c(bytes, crc);
+        facts.size = at + bytes.length;
+        return true;
+      },
+    );
   });
   // A walk that met damage ends there: what lies behind it goes with the tail.
   facts.crc = stop.kind === 'fault' ? undefined : crc;
@@ -90,7 +97,8 @@ async function moveAway(state: LogState, segment: Segment): Promise<void> {
     await segment.close();
     if (bytes === 0 && segment.facts !== undefined) await state.deps.disk.unlink(segment.path);
     else await quarantineMove(state.deps, segment.path, 'truncated', bytes);
-    for (const suffix of ['index', 'timeindex', 'seal'] as const) await unlinkIfThere(state.deps.disk, sidePath(state, segment, suffix));
+    for (const suffix of ['index', 'timeindex', 'seal'] as const)
+      await unlinkIfThere(state.deps.disk, sidePath(state, segment, suffix));
     await state.deps.disk.syncDirectory(state.directory);
   });
 }
@@ -117,9 +125,15 @@ async function clearTail(state: LogState, segment: Segment, cut: CutPlace): Prom
   segment.facts = { ...cut.facts, rolledMs: wasSealed ? state.deps.clock.wallMs() : -1 };
   segment.index = cut.index;
   segment.appendedFrom = Math.min(segment.appendedFrom, cut.position);
-  segment.resyncs.splice(0, segment.resyncs.length, ...segment.resyncs.filter((resync) => resync.position < cut.position));
+  segment.resyncs.splice(
+    0,
+    segment.resyncs.length,
+    ...segment.resyncs.filter((resync) => resync.position < cut.position),
+  );
   for (const suffix of ['index', 'timeindex', 'seal'] as const) {
-    await state.health.guard('removing an index failed', () => unlinkIfThere(state.deps.disk, sidePath(state, segment, suffix)));
+    await state.health.guard('removing an index failed', () =>
+      unlinkIfThere(state.deps.disk, sidePath(state, segment, suffix)),
+    );
   }
   if (!wasSealed) {
     segment.padded = true;
@@ -135,5 +149,6 @@ async function clearTail(state: LogState, segment: Segment, cut: CutPlace): Prom
   segment.sealed = false;
   segment.padded = true;
   segment.capacity = Math.max(state.config.segmentBytes, size);
-  if (segment.file === undefined) await state.health.guard('opening a segment failed', () => segment.open(state.deps.disk));
+  if (segment.file === undefined)
+    await state.health.guard('opening a segment failed', () => segment.open(state.deps.disk));
 }

@@ -67,7 +67,8 @@ export class Writer {
     if (this.held || waiting > 2 * state.config.unsyncedBytesMax) return { ok: false, code: 'THROTTLED' };
     if (this.cutting !== undefined || this.roller.full(bytes.length)) return this.refuseFull();
     const placed = this.place(bytes, batches, epoch);
-    const direct = this.queue.length === 0 && this.quickWrites >= QUICK_WRITES_TO_RECOVER && fits(state.active, bytes.length);
+    const direct =
+      this.queue.length === 0 && this.quickWrites >= QUICK_WRITES_TO_RECOVER && fits(state.active, bytes.length);
     if (direct && !this.writeNow({ bytes, batches: placed })) return this.refuseFull();
     const base = state.logEnd;
     const end = offset((placed.at(-1)?.lastOffset ?? base - 1) + 1);
@@ -79,7 +80,9 @@ export class Writer {
       return waiting + bytes.length > state.config.unsyncedBytesMax ? { ...result, room: this.room() } : result;
     }
     const whenWritten = this.enqueue(bytes, placed);
-    return waiting + bytes.length > state.config.unsyncedBytesMax ? { ...result, whenWritten, room: this.room() } : { ...result, whenWritten };
+    return waiting + bytes.length > state.config.unsyncedBytesMax
+      ? { ...result, whenWritten, room: this.room() }
+      : { ...result, whenWritten };
   }
 
   /**
@@ -135,8 +138,12 @@ export class Writer {
     let at = 0;
     for (const batch of batches) {
       const { header } = batch;
-      assert(batch.at === at, `batch at ${String(batch.at)}, expected ${String(at)}: batches cover the bytes without gaps`);
-      if (epoch === undefined) assert(header.baseOffset === next, `replicated batch at ${String(header.baseOffset)}, log end ${String(next)}`);
+      assert(
+        batch.at === at,
+        `batch at ${String(batch.at)}, expected ${String(at)}: batches cover the bytes without gaps`,
+      );
+      if (epoch === undefined)
+        assert(header.baseOffset === next, `replicated batch at ${String(header.baseOffset)}, log end ${String(next)}`);
       else stampBatch(bytes, at, next, epoch);
       const lastOffset = offset(next + header.lastOffsetDelta);
       placed.push({
@@ -194,7 +201,8 @@ export class Writer {
   private enqueue(bytes: Uint8Array, batches: readonly PlacedBatch[]): Promise<void> {
     const runs = this.splitIntoRuns(bytes.slice(), batches);
     const whenWritten = new Promise<void>((resolve) => {
-      for (const [index, run] of runs.entries()) this.queue.push({ ...run, roll: false, written: index === runs.length - 1 ? resolve : undefined });
+      for (const [index, run] of runs.entries())
+        this.queue.push({ ...run, roll: false, written: index === runs.length - 1 ? resolve : undefined });
     });
     this.queuedBytes += bytes.length;
     this.state.metrics.slowWrites.add(1);
@@ -217,7 +225,11 @@ export class Writer {
     let from = 0;
     let group: PlacedBatch[] = [];
     const close = (to: number): void => {
-      if (group.length > 0) runs.push({ bytes: bytes.subarray(from, to), batches: group.map((batch) => ({ ...batch, at: batch.at - from })) });
+      if (group.length > 0)
+        runs.push({
+          bytes: bytes.subarray(from, to),
+          batches: group.map((batch) => ({ ...batch, at: batch.at - from })),
+        });
       group = [];
       from = to;
     };

@@ -15,7 +15,13 @@ import { PartitionLog } from '../../src/storage/log.ts';
 export const DIRECTORY = 'topics/0123456789abcdef0123456789abcdef/0';
 
 /** Small enough that tests roll often. */
-export const SMALL: LogConfig = { ...LOG_CONFIG_DEFAULT, segmentBytes: 2048, indexIntervalBytes: 128, preallocate: 'none', mappedSegmentsMax: 4 };
+export const SMALL: LogConfig = {
+  ...LOG_CONFIG_DEFAULT,
+  segmentBytes: 2048,
+  indexIntervalBytes: 128,
+  preallocate: 'none',
+  mappedSegmentsMax: 4,
+};
 
 export interface Fatal {
   readonly reason: string;
@@ -112,7 +118,7 @@ export function concat(parts: readonly Uint8Array[]): Uint8Array {
 /** As a connection would: the batches of these bytes, checked. */
 export function checked(bytes: Uint8Array): CheckedBatch[] {
   const found: CheckedBatch[] = [];
-  for (let at = 0; at < bytes.length; ) {
+  for (let at = 0; at < bytes.length;) {
     const result = checkBatch(bytes, at, crc32cTable);
     if (!result.ok) throw new Error(`bad batch in a test: ${result.fault} ${result.detail}`);
     found.push({ at, size: result.size, header: result.header });
@@ -126,7 +132,11 @@ export function append(log: PartitionLog, bytes: Uint8Array, epoch: LeaderEpoch 
 }
 
 /** Appends and waits until the kernel has it. */
-export async function appendWritten(log: PartitionLog, bytes: Uint8Array, epoch: LeaderEpoch = leaderEpoch(0)): Promise<Offset> {
+export async function appendWritten(
+  log: PartitionLog,
+  bytes: Uint8Array,
+  epoch: LeaderEpoch = leaderEpoch(0),
+): Promise<Offset> {
   const result = append(log, bytes, epoch);
   if (!result.ok) throw new Error(`append refused: ${result.code}`);
   if (result.whenWritten !== undefined) await result.whenWritten;
@@ -164,7 +174,12 @@ export async function readAll(log: PartitionLog, from: number = log.logStartOffs
       for (const each of checked(bytes)) {
         const { header } = each;
         if (batches.length === 0 || header.baseOffset > (batches.at(-1)?.lastOffset ?? -1)) {
-          batches.push({ baseOffset: header.baseOffset, lastOffset: header.lastOffset, epoch: header.leaderEpoch, bytes: bytes.slice(each.at, each.at + each.size) });
+          batches.push({
+            baseOffset: header.baseOffset,
+            lastOffset: header.lastOffset,
+            epoch: header.leaderEpoch,
+            bytes: bytes.slice(each.at, each.at + each.size),
+          });
         }
       }
       next = result.nextOffset;

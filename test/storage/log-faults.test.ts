@@ -70,7 +70,13 @@ describe('a failing disk', () => {
     const machine = new Machine();
     let log = await machine.open();
     await fill(machine, log, 5);
-    const undo = machine.disk.inject({ operation: 'write', path: /\.log$/, kind: 'no-space', times: 1000, writtenBytes: 30 });
+    const undo = machine.disk.inject({
+      operation: 'write',
+      path: /\.log$/,
+      kind: 'no-space',
+      times: 1000,
+      writtenBytes: 30,
+    });
     expect(append(log, batch())).toEqual({ ok: false, code: 'STORAGE_FULL' });
     await machine.scheduler.run(machine.scheduler.nowMs + 100);
     expect(append(log, batch())).toEqual({ ok: false, code: 'STORAGE_FULL' });
@@ -117,79 +123,87 @@ describe('a failing disk', () => {
 });
 
 describe('damage', () => {
-  test('a flipped bit anywhere in a sealed segment is harmless, detected or repaired; the rest is served', { timeout: 120_000 }, async () => {
-    const machine = new Machine(3);
-    const config = { ...SMALL, segmentBytes: 400 };
-    let log = await machine.open(config);
-    await fill(machine, log, 12);
-    const before = await machine.run(() => readAll(log));
-    await machine.run(() => log.close({ clean: true }));
-    let found = 0;
-    for (let at = 0; at < 303; at += 2) {
-      const bit = 1 << ((at >> 1) + Math.floor(at / 8)) % 8;
-      await damageFile(machine, `${FIRST}.log`, at, bit);
-      log = await machine.open(config, true);
-      const read = await machine.run(() => readAll(log));
-      const damagedOffsets = read.damaged.reduce((sum, range) => sum + range.to - range.from, 0);
-      // No wrong byte is served, but for the epoch field outside the checksum, which only the seal can tell.
-      const inEpoch = at % 101 >= 12 && at % 101 < 16;
-      for (const each of read.batches) {
-        const good = before.batches.find((other) => other.baseOffset === each.baseOffset);
-        if (!inEpoch) expect(each.bytes, `byte ${String(at)}`).toEqual(good?.bytes);
+  test(
+    'a flipped bit anywhere in a sealed segment is harmless, detected or repaired; the rest is served',
+    { timeout: 120_000 },
+    async () => {
+      const machine = new Machine(3);
+      const config = { ...SMALL, segmentBytes: 400 };
+      let log = await machine.open(config);
+      await fill(machine, log, 12);
+      const before = await machine.run(() => readAll(log));
+      await machine.run(() => log.close({ clean: true }));
+      let found = 0;
+      for (let at = 0; at < 303; at += 2) {
+        const bit = 1 << (((at >> 1) + Math.floor(at / 8)) % 8);
+        await damageFile(machine, `${FIRST}.log`, at, bit);
+        log = await machine.open(config, true);
+        const read = await machine.run(() => readAll(log));
+        const damagedOffsets = read.damaged.reduce((sum, range) => sum + range.to - range.from, 0);
+        // No wrong byte is served, but for the epoch field outside the checksum, which only the seal can tell.
+        const inEpoch = at % 101 >= 12 && at % 101 < 16;
+        for (const each of read.batches) {
+          const good = before.batches.find((other) => other.baseOffset === each.baseOffset);
+          if (!inEpoch) expect(each.bytes, `byte ${String(at)}`).toEqual(good?.bytes);
+        }
+        expect(read.batches.length + damagedOffsets, `byte ${String(at)}`).toBe(12);
+        if (damagedOffsets > 0) found += 1;
+        const scrub = await machine.run(() => log.scrubOnce(1e9));
+        expect(scrub.damaged.length, `byte ${String(at)}`).toBeGreaterThan(0);
+        await machine.run(() => log.close({ clean: true }));
+        await damageFile(machine, `${FIRST}.log`, at, bit);
       }
-      expect(read.batches.length + damagedOffsets, `byte ${String(at)}`).toBe(12);
-      if (damagedOffsets > 0) found += 1;
-      const scrub = await machine.run(() => log.scrubOnce(1e9));
-      expect(scrub.damaged.length, `byte ${String(at)}`).toBeGreaterThan(0);
-      await machine.run(() => log.close({ clean: true }));
-      await damageFile(machine, `${FIRST}.log`, at, bit);
-    }
-    expect(found).toBeGreaterThan(120);
-    expect(machine.fatals).toEqual([]);
-  });
+      expect(found).toBeGreaterThan(120);
+      expect(machine.fatals).toEqual([]);
+    },
+  );
 
-  test.each(['index', 'timeindex', 'seal'] as const)('a missing, short, long or wrong %s file changes nothing that is read', async (suffix) => {
-    const machine = new Machine(4);
-    let log = await machine.open();
-    await fill(machine, log, 60);
-    await machine.run(() => log.close({ clean: true }));
-    const path = `${DIRECTORY}/${FIRST}.${suffix}`;
-    const rewrite = async (change: (bytes: Uint8Array) => Uint8Array | undefined): Promise<void> => {
-      await machine.run(async () => {
-        const file = await machine.disk.open(path, 'write');
-        const bytes = new Uint8Array(await file.size());
-        await file.read(bytes, position(0));
-        const next = change(bytes);
-        await file.truncate(0);
-        if (next !== undefined && next.length > 0) await file.writeSlow(next, position(0));
-        await file.close();
-        if (next === undefined) await machine.disk.unlink(path);
-      });
-    };
-    const changes: ((bytes: Uint8Array) => Uint8Array | undefined)[] = [
-      () => undefined,
-      (bytes) => bytes.subarray(0, bytes.length - 3),
-      (bytes) => Uint8Array.from([...bytes, 1, 2, 3, 4, 5, 6, 7, 8]),
-      (bytes) => bytes.map((byte) => byte ^ 0x5a),
-      (bytes) => new Uint8Array(bytes.length),
-      (bytes) => bytes.map((byte, index) => (index === 7 ? byte ^ 1 : byte)),
-      () => new Uint8Array(0),
-    ];
-    for (const [index, change] of changes.entries()) {
-      await rewrite(change);
-      log = await machine.open(SMALL, true);
-      const all = await machine.run(() => readAll(log));
-      expect(all.damaged, `change ${String(index)}`).toEqual([]);
-      expect(all.batches.map((each) => each.bytes[61])).toEqual(Array.from({ length: 60 }, (_, each) => each));
-      // From the middle of the segment too, where the index decides.
-      for (const from of [3, 7, 11, 15]) expect((await machine.run(() => readAll(log, from))).batches[0]?.baseOffset).toBe(from);
-      expect(await machine.run(() => log.offsetForTimestamp(1000))).toEqual({ offset: 0, timestamp: 1000 });
-      await machine.run(() => log.scrubOnce(1e9));
-      expect(log.damaged).toEqual([]);
+  test.each(['index', 'timeindex', 'seal'] as const)(
+    'a missing, short, long or wrong %s file changes nothing that is read',
+    async (suffix) => {
+      const machine = new Machine(4);
+      let log = await machine.open();
+      await fill(machine, log, 60);
       await machine.run(() => log.close({ clean: true }));
-    }
-    expect(machine.fatals).toEqual([]);
-  });
+      const path = `${DIRECTORY}/${FIRST}.${suffix}`;
+      const rewrite = async (change: (bytes: Uint8Array) => Uint8Array | undefined): Promise<void> => {
+        await machine.run(async () => {
+          const file = await machine.disk.open(path, 'write');
+          const bytes = new Uint8Array(await file.size());
+          await file.read(bytes, position(0));
+          const next = change(bytes);
+          await file.truncate(0);
+          if (next !== undefined && next.length > 0) await file.writeSlow(next, position(0));
+          await file.close();
+          if (next === undefined) await machine.disk.unlink(path);
+        });
+      };
+      const changes: ((bytes: Uint8Array) => Uint8Array | undefined)[] = [
+        () => undefined,
+        (bytes) => bytes.subarray(0, bytes.length - 3),
+        (bytes) => Uint8Array.from([...bytes, 1, 2, 3, 4, 5, 6, 7, 8]),
+        (bytes) => bytes.map((byte) => byte ^ 0x5a),
+        (bytes) => new Uint8Array(bytes.length),
+        (bytes) => bytes.map((byte, index) => (index === 7 ? byte ^ 1 : byte)),
+        () => new Uint8Array(0),
+      ];
+      for (const [index, change] of changes.entries()) {
+        await rewrite(change);
+        log = await machine.open(SMALL, true);
+        const all = await machine.run(() => readAll(log));
+        expect(all.damaged, `change ${String(index)}`).toEqual([]);
+        expect(all.batches.map((each) => each.bytes[61])).toEqual(Array.from({ length: 60 }, (_, each) => each));
+        // From the middle of the segment too, where the index decides.
+        for (const from of [3, 7, 11, 15])
+          expect((await machine.run(() => readAll(log, from))).batches[0]?.baseOffset).toBe(from);
+        expect(await machine.run(() => log.offsetForTimestamp(1000))).toEqual({ offset: 0, timestamp: 1000 });
+        await machine.run(() => log.scrubOnce(1e9));
+        expect(log.damaged).toEqual([]);
+        await machine.run(() => log.close({ clean: true }));
+      }
+      expect(machine.fatals).toEqual([]);
+    },
+  );
 
   test('with both slots of the checkpoint torn nothing sealed is cut, and the tail is walked', async () => {
     const machine = new Machine(5);
@@ -211,8 +225,11 @@ describe('damage', () => {
       await fill(machine, log, 60);
       await machine.run(() => log.close({ clean: true }));
       await machine.run(async () => {
-        const names = (await machine.disk.readDirectory(DIRECTORY)).map((entry) => entry.name).filter((name) => name.endsWith('.log'));
-        const gone = which === 'all' ? names : [names[which === 'head' ? 0 : which === 'tail' ? names.length - 1 : 1] ?? ''];
+        const names = (await machine.disk.readDirectory(DIRECTORY))
+          .map((entry) => entry.name)
+          .filter((name) => name.endsWith('.log'));
+        const gone =
+          which === 'all' ? names : [names[which === 'head' ? 0 : which === 'tail' ? names.length - 1 : 1] ?? ''];
         for (const name of gone) await machine.disk.unlink(`${DIRECTORY}/${name}`);
       });
       log = await machine.open(SMALL, true);
@@ -234,7 +251,10 @@ describe('readers and lifetimes', () => {
     const log = await machine.open({ ...SMALL, mappedSegmentsMax: 1, preallocate: 'recycle' });
     await fill(machine, log, 30);
     const result = log.read(offset(0), 500, offset(30));
-    const first = result.kind === 'cold' ? await machine.run(async () => (await log.prepare(offset(0), 500), log.read(offset(0), 500, offset(30)))) : result;
+    const first =
+      result.kind === 'cold'
+        ? await machine.run(async () => (await log.prepare(offset(0), 500), log.read(offset(0), 500, offset(30))))
+        : result;
     if (first.kind !== 'slices') throw new Error(first.kind);
     const copy = first.slices.map((slice) => slice.view.slice());
     await fill(machine, log, 200);
@@ -280,7 +300,8 @@ describe('retention', () => {
     const log = await machine.open({ ...SMALL, retentionMs: 60_000 });
     const now = (): number => machine.clock.wallMs();
     await machine.run(async () => {
-      for (let index = 0; index < 40; index += 1) await appendWritten(log, batch({ timestamp: now() + 1e12 }), leaderEpoch(1));
+      for (let index = 0; index < 40; index += 1)
+        await appendWritten(log, batch({ timestamp: now() + 1e12 }), leaderEpoch(1));
       await log.retain(now());
     });
     expect(log.logStartOffset).toBe(0);

@@ -49,7 +49,9 @@ class Life {
 
   async step(): Promise<void> {
     const dice = this.random.below(100);
-    this.trail.push(`${String(dice)}@${String(this.start)}-${String(this.log.syncedOffset)}-${String(this.log.writtenOffset)}-${String(this.end)}/${String(this.log.segmentCount)}`);
+    this.trail.push(
+      `${String(dice)}@${String(this.start)}-${String(this.log.syncedOffset)}-${String(this.log.writtenOffset)}-${String(this.end)}/${String(this.log.segmentCount)}`,
+    );
     if (dice < 60) await this.append();
     else if (dice < 68) await this.machine.run(() => this.log.sync());
     else if (dice < 72) await this.roll();
@@ -91,7 +93,10 @@ class Life {
     const from = this.start + this.random.below(Math.max(1, this.log.writtenOffset - this.start + 1));
     const maxBytes = 1 + this.random.below(4000);
     const read = await this.machine.run(() => readAll(this.log, Math.min(from, this.log.writtenOffset), maxBytes));
-    this.compare(read.batches, this.batches.filter((each) => each.last >= from && each.last < this.log.writtenOffset && !this.inHole(each.base)));
+    this.compare(
+      read.batches,
+      this.batches.filter((each) => each.last >= from && each.last < this.log.writtenOffset && !this.inHole(each.base)),
+    );
     expect(read.damaged.every((range) => this.inHole(range.from))).toBe(true);
   }
   private async truncate(): Promise<void> {
@@ -113,7 +118,9 @@ class Life {
     this.batches = this.batches.filter((each) => each.base >= boundary);
     this.counts.retained += 1;
     expect(this.log.logStartOffset).toBe(boundary);
-    expect(this.log.read(offset(Math.max(0, boundary - 1)), 100, this.log.writtenOffset).kind).toBe(boundary === 0 ? this.log.read(offset(0), 100, this.log.writtenOffset).kind : 'expired');
+    expect(this.log.read(offset(Math.max(0, boundary - 1)), 100, this.log.writtenOffset).kind).toBe(
+      boundary === 0 ? this.log.read(offset(0), 100, this.log.writtenOffset).kind : 'expired',
+    );
   }
   private async cleanStop(): Promise<void> {
     await this.machine.run(() => this.log.close({ clean: true }));
@@ -166,14 +173,20 @@ class Life {
     const epochs = new Map<number, number>();
     for (const each of kept) if (!epochs.has(each.epoch)) epochs.set(each.epoch, each.base);
     const known = log.epochs.filter((entry) => entry.startOffset < log.logEndOffset && entry.startOffset >= this.start);
-    for (const entry of known) if (epochs.has(entry.epoch) && !this.inHole(epochs.get(entry.epoch) ?? 0)) expect(entry.startOffset).toBe(epochs.get(entry.epoch));
-    for (const [epoch, at] of epochs) if (!this.inHole(at)) expect(log.epochs.map((entry) => Number(entry.epoch))).toContain(epoch);
+    for (const entry of known)
+      if (epochs.has(entry.epoch) && !this.inHole(epochs.get(entry.epoch) ?? 0))
+        expect(entry.startOffset).toBe(epochs.get(entry.epoch));
+    for (const [epoch, at] of epochs)
+      if (!this.inHole(at)) expect(log.epochs.map((entry) => Number(entry.epoch))).toContain(epoch);
     this.epoch += 1;
   }
-  private compare(read: readonly { baseOffset: number; lastOffset: number; epoch: number; bytes: Uint8Array }[], expected: readonly ModelBatch[]): void {
-    expect(read.map((each) => [each.baseOffset, each.lastOffset, each.epoch, each.bytes[61], each.bytes.length])).toEqual(
-      expected.map((each) => [each.base, each.last, each.epoch, each.fill, each.bytes]),
-    );
+  private compare(
+    read: readonly { baseOffset: number; lastOffset: number; epoch: number; bytes: Uint8Array }[],
+    expected: readonly ModelBatch[],
+  ): void {
+    expect(
+      read.map((each) => [each.baseOffset, each.lastOffset, each.epoch, each.bytes[61], each.bytes.length]),
+    ).toEqual(expected.map((each) => [each.base, each.last, each.epoch, each.fill, each.bytes]));
   }
 }
 
@@ -195,12 +208,16 @@ describe('PartitionLog against an array', () => {
             expect(life.machine.disk.liveMappings).toBe(0);
             expect(life.machine.disk.blockingTouches).toBe(0);
           } catch (error) {
-            throw new Error(`seed ${String(seed)}: ${String(error)} ${JSON.stringify(life.machine.fatals)} ${JSON.stringify(life.machine.telemetry.events('log.damaged').map((line) => line.fields['why']))} damaged ${JSON.stringify(life.log.damaged)} holes ${JSON.stringify(life.holes)} after ${life.trail.slice(-12).join(' ')}`, { cause: error });
+            throw new Error(
+              `seed ${String(seed)}: ${String(error)} ${JSON.stringify(life.machine.fatals)} ${JSON.stringify(life.machine.telemetry.events('log.damaged').map((line) => line.fields['why']))} damaged ${JSON.stringify(life.log.damaged)} holes ${JSON.stringify(life.holes)} after ${life.trail.slice(-12).join(' ')}`,
+              { cause: error },
+            );
           }
           for (const [name, count] of Object.entries(life.counts)) totals[name as keyof typeof totals] += count;
         }
         // A quiet life proves nothing.
-        for (const name of ['kills', 'cuts', 'clean', 'truncated', 'retained', 'rolls'] as const) expect(totals[name], name).toBeGreaterThan(LIVES);
+        for (const name of ['kills', 'cuts', 'clean', 'truncated', 'retained', 'rolls'] as const)
+          expect(totals[name], name).toBeGreaterThan(LIVES);
         expect(totals.lost, 'batches that a power cut took').toBeGreaterThan(0);
       });
     }

@@ -8,7 +8,11 @@ describe('PartitionLog.append and read', () => {
     const log = await machine.open();
     await machine.run(async () => {
       for (let index = 0; index < 60; index += 1) {
-        const at = await appendWritten(log, concat([batch({ fill: index, records: 2 }), batch({ fill: index + 100 })]), leaderEpoch(index < 30 ? 1 : 3));
+        const at = await appendWritten(
+          log,
+          concat([batch({ fill: index, records: 2 }), batch({ fill: index + 100 })]),
+          leaderEpoch(index < 30 ? 1 : 3),
+        );
         expect(at).toBe(index * 3);
       }
       await log.sync();
@@ -79,7 +83,9 @@ describe('PartitionLog.append and read', () => {
     await machine.run(async () => {
       await appendWritten(log, concat(Array.from({ length: 100 }, (_, index) => batch({ fill: index }))));
       const all = await readAll(log);
-      expect(all.batches.map((each) => [each.baseOffset, each.bytes[61]])).toEqual(Array.from({ length: 100 }, (_, index) => [index, index]));
+      expect(all.batches.map((each) => [each.baseOffset, each.bytes[61]])).toEqual(
+        Array.from({ length: 100 }, (_, index) => [index, index]),
+      );
       await log.close({ clean: true });
     });
   });
@@ -96,7 +102,9 @@ describe('PartitionLog.open', () => {
     log = await machine.open(SMALL, true);
     expect(log.recovery).toMatchObject({ kind: 'clean', bytesScanned: 0 });
     await machine.run(async () => {
-      expect((await readAll(log)).batches.map((each) => each.bytes[61])).toEqual(Array.from({ length: 50 }, (_, index) => index));
+      expect((await readAll(log)).batches.map((each) => each.bytes[61])).toEqual(
+        Array.from({ length: 50 }, (_, index) => index),
+      );
       expect(await appendWritten(log, batch(), leaderEpoch(2))).toBe(50);
       await log.sync();
       await log.close({ clean: true });
@@ -104,24 +112,29 @@ describe('PartitionLog.open', () => {
     expect(machine.fatals).toEqual([]);
   });
 
-  test.each(['always', 'interval', 'never'] as const)('after a kill everything written is there (%s)', async (fsync) => {
-    const machine = new Machine();
-    const config = { ...SMALL, fsync };
-    let log = await machine.open(config);
-    await machine.run(async () => {
-      for (let index = 0; index < 50; index += 1) await appendWritten(log, batch({ fill: index }));
-    });
-    machine.kill();
-    log = await machine.open(config);
-    await machine.run(async () => {
-      expect((await readAll(log)).batches.map((each) => each.bytes[61])).toEqual(Array.from({ length: 50 }, (_, index) => index));
-      expect(log.syncedOffset).toBe(50);
-      expect(await appendWritten(log, batch())).toBe(50);
-      await log.close({ clean: true });
-    });
-    expect(log.recovery.damaged).toEqual([]);
-    expect(machine.fatals).toEqual([]);
-  });
+  test.each(['always', 'interval', 'never'] as const)(
+    'after a kill everything written is there (%s)',
+    async (fsync) => {
+      const machine = new Machine();
+      const config = { ...SMALL, fsync };
+      let log = await machine.open(config);
+      await machine.run(async () => {
+        for (let index = 0; index < 50; index += 1) await appendWritten(log, batch({ fill: index }));
+      });
+      machine.kill();
+      log = await machine.open(config);
+      await machine.run(async () => {
+        expect((await readAll(log)).batches.map((each) => each.bytes[61])).toEqual(
+          Array.from({ length: 50 }, (_, index) => index),
+        );
+        expect(log.syncedOffset).toBe(50);
+        expect(await appendWritten(log, batch())).toBe(50);
+        await log.close({ clean: true });
+      });
+      expect(log.recovery.damaged).toEqual([]);
+      expect(machine.fatals).toEqual([]);
+    },
+  );
 
   test('after a power cut everything synced is there', async () => {
     for (let seed = 1; seed <= 30; seed += 1) {
@@ -140,7 +153,9 @@ describe('PartitionLog.open', () => {
       await machine.run(async () => {
         const all = await readAll(log);
         expect(all.batches.length).toBeGreaterThanOrEqual(synced);
-        expect(all.batches.map((each) => each.bytes[61])).toEqual(Array.from({ length: all.batches.length }, (_, index) => index));
+        expect(all.batches.map((each) => each.bytes[61])).toEqual(
+          Array.from({ length: all.batches.length }, (_, index) => index),
+        );
         expect(append(log, batch())).toMatchObject({ ok: true, baseOffset: all.batches.length });
         await log.close({ clean: true });
       });

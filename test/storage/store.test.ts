@@ -41,7 +41,14 @@ describe('Store', () => {
       await store.close({ clean: true });
     });
     store = await open(machine, { nodeId: 1, bootId: 'boot-2' });
-    expect(store).toMatchObject({ created: false, clean: true, incarnation: 2, diskId, previousBootId: 'boot-1', vote: { term: 5, vote: 2 } });
+    expect(store).toMatchObject({
+      created: false,
+      clean: true,
+      incarnation: 2,
+      diskId,
+      previousBootId: 'boot-1',
+      vote: { term: 5, vote: 2 },
+    });
     machine.kill();
     store = await open(machine);
     expect(store).toMatchObject({ clean: false, incarnation: 3, diskId });
@@ -50,7 +57,9 @@ describe('Store', () => {
     expect(store).toMatchObject({ clean: false, incarnation: 4, diskId, vote: { term: 5, vote: 2 } });
     const log = await machine.run(() => store.openPartition(TOPIC, 0, 'orders', SMALL));
     expect((await machine.run(() => readAll(log))).batches).toHaveLength(1);
-    expect(await machine.run(() => store.listPartitions())).toEqual([{ topicId: TOPIC, partition: 0, path: `topics/${TOPIC}/0` }]);
+    expect(await machine.run(() => store.listPartitions())).toEqual([
+      { topicId: TOPIC, partition: 0, path: `topics/${TOPIC}/0` },
+    ]);
     expect(machine.fatals).toEqual([]);
   });
 
@@ -108,7 +117,9 @@ describe('Store', () => {
     const names = (await machine.run(() => machine.disk.readDirectory('quarantine'))).map((entry) => entry.name);
     expect(names.filter((name) => name.endsWith('.bin'))).toHaveLength(1);
     expect(names.filter((name) => name.endsWith('.json'))).toHaveLength(1);
-    const kept = await machine.run(() => machine.disk.readDirectory(`quarantine/${names.find((name) => name.endsWith('.bin')) ?? ''}`));
+    const kept = await machine.run(() =>
+      machine.disk.readDirectory(`quarantine/${names.find((name) => name.endsWith('.bin')) ?? ''}`),
+    );
     expect(kept.map((entry) => entry.name)).toContain('00000000000000000000.log');
   });
 });
