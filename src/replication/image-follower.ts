@@ -1,0 +1,94 @@
+// Keeps the store of the applied image up behind the log. Nothing waits for it; when it fails it is out of use until the
+// next start makes it again from the log.
+import { imageRows, type RowChange } from '../core/metadata/rows.ts';
+import type { MetadataView } from '../core/metadata/image.ts';
+import type { MetadataStore } from '../ports/metadata-store.ts';
+import type { Telemetry } from '../ports/telemetry.ts';
+
+export class ImageFollower {
+  private readonly store: MetadataStore;
+  private readonly telemetry: Telemetry;
+  private readonly image: MetadataView;
+  private out: boolean;
+  /** Newest value of each changed row: bounded by the image. */
+  private pending = new Map<string, Uint8Array | undefined>();
+  private pendingIndex = -1;
+  private replaces = false;
+  private running: Promise<void> | undefined;
+
+  constructor(store: MetadataStore, telemetry: Telemetry, image: MetadataView, usable: boolean) {
+    this.store = store;
+    this.telemetry = telemetry;
+    this.image = image;
+    this.out = !usable;
+  }
+
+  get disabled(): boolean {
+    return this.out;
+  }
+
+  /** The image stands at `index` now, and these rows changed. */
+  applied(index: number, changes: readonly RowChange[]): void {
+    if (this.out) return;
+    this.pendingIndex = index;
+    if (!this.replaces) for (const { key, value } of changes) this.pending.set(key, value);
+    this.start();
+  }
+
+  /** What the store has is of no use. */
+  replaceAll(index: number): void {
+    if (this.out) return;
+    this.replaces = true;
+    this.pending.clear();
+    this.pendingIndex = index;
+    this.start();
+  }
+
+  async idle(): Promise<void> {
+    while (this.running !== undefined) await this.running;
+  }
+
+  async close(): Promise<void> {
+    await this.idle();
+    try {
+      await this.store.close();
+    } catch (error) {
+      this.disable(error);
+    }
+  }
+
+  private start(): void {
+    if (this.running !== undefined) return;
+    this.running = this.run().finally(() => {
+      this.running = undefined;
+    });
+  }
+
+  private async run(): Promise<void> {
+    // Lets entries that are applied in the same turn share a transaction.
+    await Promise.resolve();
+    try {
+      while (!this.out && (this.replaces || this.pendingIndex >= 0)) await this.writeOnce();
+    } catch (error) {
+      this.disable(error);
+    }
+  }
+
+  private writeOnce(): Promise<void> {
+    const index = this.pendingIndex;
+    const changes = this.pending;
+    this.pendingIndex = -1;
+    this.pending = new Map();
+    if (this.replaces) {
+      this.replaces = false;
+      return this.store.replace(index, imageRows(this.image));
+    }
+    return this.store.apply(index, [...changes].map(([key, value]) => ({ key, value })));
+  }
+
+  private disable(error: unknown): void {
+    this.out = true;
+    this.pending.clear();
+    this.telemetry.log('warn', 'metadata.store-disabled', { reason: error instanceof Error ? error.message : String(error) });
+  }
+}
