@@ -86,7 +86,7 @@ const NOT_LEADER: Failure = {
 
 const helloMessages = [
   message('hello.v1.request', {
-    ...{ encode: hello.encodeRequest, decode: hello.decodeRequest },
+    encode: hello.encodeRequest, decode: hello.decodeRequest,
     sample: { protocolMin: 1, protocolMax: 1, clientId: 'sensor-7', softwareName: 'rivulet', softwareVersion: '0.1.0', authentication: undefined },
     arbitrary: fc.record({
       protocolMin: u16, protocolMax: u16, clientId: text(255), softwareName: text(64), softwareVersion: text(64),
@@ -94,7 +94,7 @@ const helloMessages = [
     }),
   }),
   message('hello.v1.response', {
-    ...{ encode: hello.encodeResponse, decode: hello.decodeResponse },
+    encode: hello.encodeResponse, decode: hello.decodeResponse,
     sample: {
       protocol: 1, softwareName: 'rivulet', softwareVersion: '0.1.0', clusterId: 'c-4711', nodeId: 1 as NodeId, sessionId: 's-1',
       operations: [{ operation: 1, min: 1, max: 1 }, { operation: 3, min: 1, max: 2 }],
@@ -110,7 +110,7 @@ const helloMessages = [
 
 const metadataMessages = [
   message('metadata.v1.request', {
-    ...{ encode: metadata.encodeRequest, decode: metadata.decodeRequest },
+    encode: metadata.encodeRequest, decode: metadata.decodeRequest,
     sample: { topics: { kind: 'names', names: ['orders', 'zähler'] }, autoCreate: true, includeConfig: false },
     arbitrary: fc.record({
       topics: fc.oneof(
@@ -122,7 +122,7 @@ const metadataMessages = [
     }),
   }),
   message('metadata.v1.response', {
-    ...{ encode: metadata.encodeResponse, decode: metadata.decodeResponse },
+    encode: metadata.encodeResponse, decode: metadata.decodeResponse,
     sample: {
       clusterId: 'c-4711', controllerId: 2 as NodeId,
       nodes: [{ nodeId: 1 as NodeId, host: '10.0.0.1', port: 9400 }, { nodeId: 2 as NodeId, host: 'b.example', port: 9401 }],
@@ -151,13 +151,13 @@ const metadataMessages = [
 
 const produceMessages = [
   message('produce.v1.request', {
-    ...{ encode: produce.encodeRequest, decode: produce.decodeRequest },
+    encode: produce.encodeRequest, decode: produce.decodeRequest,
     sample: { topicId: ID, partition: 3, leaderEpoch: 7 as LeaderEpoch, acks: 'committed', timeoutMs: 30_000, batches: SAMPLE_BATCHES },
     arbitrary: fc.record({ topicId: id, partition: u32, leaderEpoch: epoch, acks: fc.constantFrom('leader' as const, 'committed' as const), timeoutMs: u32, batches: bytes(1) }),
     rawFrom: 30,
   }),
   message('produce.v1.response', {
-    ...{ encode: produce.encodeResponse, decode: produce.decodeResponse },
+    encode: produce.encodeResponse, decode: produce.decodeResponse,
     sample: { baseOffset: 4_294_967_296 as Offset, lastOffset: 4_294_967_297 as Offset, leaderEpoch: 7 as LeaderEpoch, logStart: 12 as Offset, throttleMs: 250, duplicate: true },
     arbitrary: fc.record({ baseOffset: offset, lastOffset: offset, leaderEpoch: epoch, logStart: offset, throttleMs: u32, duplicate: fc.boolean() }),
   }),
@@ -165,7 +165,7 @@ const produceMessages = [
 
 const fetchMessages = [
   message('fetch.v1.request', {
-    ...{ encode: fetch.encodeRequest, decode: fetch.decodeRequest },
+    encode: fetch.encodeRequest, decode: fetch.decodeRequest,
     sample: {
       waitMs: 500, minBytes: 1, maxBytes: 1_048_576,
       partitions: [
@@ -179,7 +179,7 @@ const fetchMessages = [
     }),
   }),
   message('fetch.v1.response', {
-    ...{ encode: fetch.encodeResponse, decode: fetch.decodeResponse },
+    encode: fetch.encodeResponse, decode: fetch.decodeResponse,
     sample: {
       throttleMs: 0,
       partitions: [
@@ -204,7 +204,7 @@ const target = fc.oneof(
 );
 const listOffsetsMessages = [
   message('list-offsets.v1.request', {
-    ...{ encode: listOffsets.encodeRequest, decode: listOffsets.decodeRequest },
+    encode: listOffsets.encodeRequest, decode: listOffsets.decodeRequest,
     sample: {
       partitions: [
         { topicId: ID, partition: 0, currentLeaderEpoch: -1 as LeaderEpoch, target: { kind: 'latest' } },
@@ -214,7 +214,7 @@ const listOffsetsMessages = [
     arbitrary: fc.record({ partitions: list(fc.record({ topicId: id, partition: u32, currentLeaderEpoch: epoch, target })) }),
   }),
   message('list-offsets.v1.response', {
-    ...{ encode: listOffsets.encodeResponse, decode: listOffsets.decodeResponse },
+    encode: listOffsets.encodeResponse, decode: listOffsets.decodeResponse,
     sample: {
       partitions: [
         { topicId: ID, partition: 0, failure: undefined, offset: 44 as Offset, timestamp: -1 as TimestampMs, leaderEpoch: 7 as LeaderEpoch },
@@ -228,7 +228,7 @@ const listOffsetsMessages = [
 const producerEpoch = integer(0, 0x7fff);
 const initProducerMessages = [
   message('init-producer.v1.request', {
-    ...{ encode: initProducer.encodeRequest, decode: initProducer.decodeRequest },
+    encode: initProducer.encodeRequest, decode: initProducer.decodeRequest,
     sample: { name: 'meter-12', producerId: 4711 as ProducerId, producerEpoch: 3 },
     arbitrary: fc.oneof(
       fc.record({ name: optional(text(255).filter((name) => name !== '')), producerId: safe(0) as fc.Arbitrary<ProducerId>, producerEpoch }),
@@ -236,7 +236,7 @@ const initProducerMessages = [
     ),
   }),
   message('init-producer.v1.response', {
-    ...{ encode: initProducer.encodeResponse, decode: initProducer.decodeResponse },
+    encode: initProducer.encodeResponse, decode: initProducer.decodeResponse,
     sample: { producerId: 4711 as ProducerId, producerEpoch: 4 },
     arbitrary: fc.record({ producerId: safe(0) as fc.Arbitrary<ProducerId>, producerEpoch }),
   }),
@@ -244,7 +244,7 @@ const initProducerMessages = [
 
 const topicMessages = [
   message('create-topic.v1.request', {
-    ...{ encode: createTopic.encodeRequest, decode: createTopic.decodeRequest },
+    encode: createTopic.encodeRequest, decode: createTopic.decodeRequest,
     sample: { name: 'orders', partitions: 3, replicas: 1, config: [{ key: 'retention.ms', value: '3600000' }], validateOnly: false, ifNotExists: true, timeoutMs: 10_000 },
     arbitrary: fc.record({
       name: text(249), partitions: u32, replicas: u16, config: list(fc.record({ key: text(60), value: text(60) })),
@@ -252,12 +252,12 @@ const topicMessages = [
     }),
   }),
   message('create-topic.v1.response', {
-    ...{ encode: createTopic.encodeResponse, decode: createTopic.decodeResponse },
+    encode: createTopic.encodeResponse, decode: createTopic.decodeResponse,
     sample: { topicId: ID, created: true, partitions: 3, replicas: 1 },
     arbitrary: fc.record({ topicId: optional(id), created: fc.boolean(), partitions: u32, replicas: u16 }),
   }),
   message('alter-topic.v1.request', {
-    ...{ encode: alterTopic.encodeRequest, decode: alterTopic.decodeRequest },
+    encode: alterTopic.encodeRequest, decode: alterTopic.decodeRequest,
     sample: {
       name: 'orders', config: [{ key: 'retention.ms', value: '-1' }, { key: 'segment.bytes', value: undefined }],
       partitions: 6, confirmKeyMovement: true, validateOnly: false, timeoutMs: 10_000,
@@ -268,17 +268,17 @@ const topicMessages = [
     }),
   }),
   message('alter-topic.v1.response', {
-    ...{ encode: alterTopic.encodeResponse, decode: alterTopic.decodeResponse },
+    encode: alterTopic.encodeResponse, decode: alterTopic.decodeResponse,
     sample: { topicId: ID, partitions: 6 },
     arbitrary: fc.record({ topicId: id, partitions: u32 }),
   }),
   message('delete-topic.v1.request', {
-    ...{ encode: deleteTopic.encodeRequest, decode: deleteTopic.decodeRequest },
+    encode: deleteTopic.encodeRequest, decode: deleteTopic.decodeRequest,
     sample: { name: 'orders', topicId: ID, timeoutMs: 10_000 },
     arbitrary: fc.record({ name: text(249), topicId: optional(id), timeoutMs: u32 }),
   }),
   message('delete-topic.v1.response', {
-    ...{ encode: deleteTopic.encodeResponse, decode: deleteTopic.decodeResponse },
+    encode: deleteTopic.encodeResponse, decode: deleteTopic.decodeResponse,
     sample: { topicId: ID },
     arbitrary: fc.record({ topicId: id }),
   }),
@@ -287,12 +287,12 @@ const topicMessages = [
 const state = fc.constantFrom('offline' as const, 'online' as const, 'draining' as const);
 const clusterMessages = [
   message('cluster-status.v1.request', {
-    ...{ encode: clusterStatus.encodeRequest, decode: clusterStatus.decodeRequest },
+    encode: clusterStatus.encodeRequest, decode: clusterStatus.decodeRequest,
     sample: {},
     arbitrary: fc.constant({}),
   }),
   message('cluster-status.v1.response', {
-    ...{ encode: clusterStatus.encodeResponse, decode: clusterStatus.decodeResponse },
+    encode: clusterStatus.encodeResponse, decode: clusterStatus.decodeResponse,
     sample: {
       clusterId: 'c-4711', controllerId: undefined,
       nodes: [{ nodeId: 1 as NodeId, host: '::1', port: 9400, state: 'online', softwareVersion: '0.1.0', startedAt: 1_700_000_000_000 as TimestampMs, leaders: 3, replicas: 5 }],

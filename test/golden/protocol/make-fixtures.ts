@@ -1,6 +1,7 @@
 // Writes the fixtures of messages and numbers that have none yet: `node test/golden/protocol/make-fixtures.ts`. It never
 // changes one that is there: a released version is frozen, and a change of its bytes is a new version in a new file.
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { ERRORS, ERROR_NAMES } from '../../../src/base/errors.ts';
 import { OPERATIONS, RESERVED } from '../../../src/protocol/operations.ts';
 import { MESSAGES } from '../../protocol/messages.ts';
 
@@ -12,7 +13,12 @@ for (const { name, sample, encode } of MESSAGES) {
   writeFileSync(file, `${lines.join('\n')}\n`);
 }
 
-const numbersFile = new URL('numbers.json', folder);
-const numbers = existsSync(numbersFile) ? (JSON.parse(readFileSync(numbersFile, 'utf8')) as Record<string, string>) : {};
-for (const { operation, name } of [...OPERATIONS, ...RESERVED]) numbers[String(operation)] ??= name;
-writeFileSync(numbersFile, `${JSON.stringify(numbers, undefined, 2)}\n`);
+/** Adds what is new to a file of numbers and names; what is there stays. */
+function freeze(fileName: string, entries: readonly (readonly [number, string])[]): void {
+  const file = new URL(fileName, folder);
+  const known = existsSync(file) ? (JSON.parse(readFileSync(file, 'utf8')) as Record<string, string>) : {};
+  for (const [number, name] of entries) known[String(number)] ??= name;
+  writeFileSync(file, `${JSON.stringify(known, undefined, 2)}\n`);
+}
+freeze('numbers.json', [...OPERATIONS, ...RESERVED].map(({ operation, name }) => [operation, name] as const));
+freeze('errors.json', ERROR_NAMES.map((name) => [ERRORS[name].code, name] as const));
