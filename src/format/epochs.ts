@@ -1,6 +1,8 @@
 // Which leader epoch began where: a list in which offsets and epochs both rise. It is kept in checkpoints and seals, and it
 // is what finds a changed epoch in a batch header, which no checksum of the batch covers.
-import type { LeaderEpoch, Offset } from '../base/brands.ts';
+import { leaderEpoch, offset, type LeaderEpoch, type Offset } from '../base/brands.ts';
+import type { ByteReader, ByteWriter } from '../base/bytes.ts';
+import { need } from './decoded.ts';
 
 export interface EpochEntry {
   readonly epoch: LeaderEpoch;
@@ -20,4 +22,27 @@ export function epochAt(entries: readonly EpochEntry[], at: number): LeaderEpoch
     else high = middle;
   }
   return entries[low - 1]?.epoch;
+}
+
+/** Count u32, then the entries. */
+export function writeEpochs(writer: ByteWriter, entries: readonly EpochEntry[]): void {
+  writer.u32(entries.length);
+  for (const { epoch, startOffset } of entries) writer.i32(epoch).i64(startOffset);
+}
+
+/** Throws DecodeError unless epochs and offsets both rise. */
+export function readEpochs(reader: ByteReader): readonly EpochEntry[] {
+  const entries: EpochEntry[] = [];
+  let lastEpoch = -2;
+  let lastStart = -1;
+  for (let rest = reader.count(EPOCH_ENTRY_BYTES); rest > 0; rest -= 1) {
+    const at = reader.at;
+    const epoch = reader.i32();
+    const start = reader.i64();
+    need(epoch > lastEpoch && start > lastStart, `epoch ${String(epoch)} at offset ${String(start)} behind ${String(lastEpoch)} at ${String(lastStart)}`, at);
+    entries.push({ epoch: leaderEpoch(epoch), startOffset: offset(start) });
+    lastEpoch = epoch;
+    lastStart = start;
+  }
+  return entries;
 }
