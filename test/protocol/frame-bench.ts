@@ -9,6 +9,11 @@ import { join } from './messages.ts';
 const READ_BYTES_MAX = 1024 * 1024;
 const RUN_MS = 1500;
 
+function batchBytes(body: Uint8Array): number {
+  const decoded = produce.decodeRequest(body);
+  return decoded.ok ? decoded.value.batches.length : 0;
+}
+
 function measure(bodyBytes: number, decode: boolean): string {
   const request = { topicId: topicId('a1'.repeat(16)), partition: 0, leaderEpoch: 1 as LeaderEpoch, acks: 'committed', timeoutMs: 1, batches: new Uint8Array(bodyBytes - 29) } as const;
   const one = join(encodeRequestFrame({ operation: 3, version: 1, correlationId: 1 }, produce.encodeRequest(request)));
@@ -29,11 +34,7 @@ function measure(bodyBytes: number, decode: boolean): string {
       for (let next = reader.next(); next !== undefined; next = reader.next()) {
         if ('fault' in next) throw new Error(next.message);
         frames += 1;
-        if (!decode) seen += next.body.length;
-        else {
-          const decoded = produce.decodeRequest(next.body);
-          if (decoded.ok) seen += decoded.value.batches.length;
-        }
+        seen += decode ? batchBytes(next.body) : next.body.length;
       }
     }
   }
