@@ -58,7 +58,7 @@ export class LocalMetadataLog implements MetadataLog {
   private applied: number;
   private snapshotIndex: number;
   private snapshotting: Promise<void> | undefined;
-  private idleWaiters: (() => void)[] = [];
+  private readonly idleWaiters: (() => void)[] = [];
   private closing: Promise<void> | undefined;
 
   private constructor(deps: StorageDeps, log: PartitionLog, parts: { snapshots: MetadataSnapshots; snapshotIndex: number; image: MetadataImage; applied: number; follower: ImageFollower }, options: MetadataLogOptions) {

@@ -48,18 +48,20 @@ function visitBatches(bytes: Uint8Array, from: Offset, crc32c: Crc32c, visit: (i
       for (const record of recordsOf(bytes.subarray(at + BATCH_HEADER_BYTES, at + size), header, next)) {
         if (record.offset < from) continue;
         if (record.value === null) throw damaged(record.offset, 'it has no value');
-        const decoded = decodeEntry(record.value);
-        if (!decoded.ok) {
-          if (decoded.why === 'newer') throw new FatalError('FORMAT_TOO_NEW', `The metadata log holds at index ${String(record.offset)} what this version does not know: ${decoded.reason}.`);
-          throw damaged(record.offset, decoded.reason);
-        }
-        visit(record.offset, decoded.entry);
+        visit(record.offset, entryOf(record.value, record.offset));
       }
     }
     next = offset(header.lastOffset + 1);
     at += size;
   }
   return next;
+}
+
+function entryOf(bytes: Uint8Array, at: number): MetadataEntry {
+  const decoded = decodeEntry(bytes);
+  if (decoded.ok) return decoded.entry;
+  if (decoded.why === 'damaged') throw damaged(at, decoded.reason);
+  throw new FatalError('FORMAT_TOO_NEW', `The metadata log holds at index ${String(at)} what this version does not know: ${decoded.reason}.`);
 }
 
 function recordsOf(bytes: Uint8Array, header: Parameters<typeof decodeRecords>[1], at: number): ReturnType<typeof decodeRecords> {

@@ -114,7 +114,7 @@ export class MetadataSnapshots {
     }
     this.present.add(index);
     this.intact = [...this.intact.filter((each) => each !== index), index].slice(-SNAPSHOTS_KEPT);
-    for (const old of [...this.present]) {
+    for (const old of Array.from(this.present)) {
       if (this.intact.includes(old)) continue;
       await this.health.guard('removing a metadata snapshot failed', () => unlinkIfThere(this.deps.disk, this.path(old)));
       this.present.delete(old);

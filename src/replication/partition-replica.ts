@@ -46,7 +46,7 @@ export class PartitionReplica implements Replica {
   private readonly pending: PendingProduces;
   private readonly listenersMax: number;
   private readonly listeners = new Set<() => void>();
-  private producers: ProducerTable;
+  private readonly producers: ProducerTable;
   private evictedSeen = 0;
   private current: PartitionState;
   private settings: TopicSettings;
@@ -210,12 +210,12 @@ export class PartitionReplica implements Replica {
 
   /** Metadata has changed. */
   update(state: PartitionState, settings: TopicSettings): void {
-    const led = this.isLeader;
-    const epoch = this.leaderEpoch;
+    const { nodeId } = this.options;
+    const lost = this.isLeader && (state.leader !== nodeId || state.leaderEpoch !== this.leaderEpoch);
     this.current = state;
     this.settings = settings;
     this.log.updateConfig(logConfigOf(this.options.logConfig, settings));
-    if (led && (!this.isLeader || this.leaderEpoch !== epoch)) {
+    if (lost) {
       this.pending.abandon('LEADERSHIP_LOST');
       this.notify();
     }
@@ -311,10 +311,11 @@ export class PartitionReplica implements Replica {
 
   private answerWhenWritten(call: ProduceCall, baseOffset: Offset, lastOffset: Offset, whenWritten: Promise<void>): void {
     const { leaderEpoch } = this;
-    // Never rejects, and stays pending when the storage has failed.
-    void whenWritten.then(() => {
+    const answer = (): void => {
       call.done({ ok: true, baseOffset, lastOffset, leaderEpoch, logStartOffset: this.log.logStartOffset, duplicate: false });
-    });
+    };
+    // It stays pending when the storage has failed, and never rejects.
+    whenWritten.then(answer, () => undefined);
   }
 
   private advance(): void {
@@ -336,7 +337,7 @@ export class PartitionReplica implements Replica {
 
   private notify(): void {
     // A copy: who is called may listen anew at once, and is not called again for it.
-    if (this.listeners.size > 0) for (const listener of [...this.listeners]) listener();
+    if (this.listeners.size > 0) for (const listener of Array.from(this.listeners)) listener();
   }
 
   private beginEpochInBackground(): void {

@@ -42,7 +42,7 @@ export class ReplicaManager implements Replicas {
   private readonly held = new Map<TopicId, HeldTopic>();
   private readonly unsubscribe: () => void;
   private opensLeft: number;
-  private opensWaiting: (() => void)[] = [];
+  private readonly opensWaiting: (() => void)[] = [];
   private closing: Promise<void> | undefined;
   private retaining: Promise<void> | undefined;
   private retainedAtMs: number;
@@ -61,7 +61,8 @@ export class ReplicaManager implements Replicas {
   static async open(options: ReplicaManagerOptions): Promise<ReplicaManager> {
     const manager = new ReplicaManager(options);
     await manager.sweep();
-    await Promise.all([...options.metadata.image().topics.keys()].map((id) => manager.reconcile(id)));
+    for (const id of options.metadata.image().topics.keys()) manager.reconcile(id);
+    for (const topic of Array.from(manager.held.values())) if (manager.topic(topic.topicId) !== undefined) await topic.work;
     return manager;
   }
 
@@ -93,7 +94,7 @@ export class ReplicaManager implements Replicas {
     for (const { replicas } of this.held.values()) for (const replica of replicas) replica?.tick(nowMs);
     if (this.closing !== undefined) return;
     for (const topic of this.held.values()) {
-      if (topic.failedAtMs >= 0 && nowMs - topic.failedAtMs >= OPEN_RETRY_MS) void this.reconcile(topic.topicId);
+      if (topic.failedAtMs >= 0 && nowMs - topic.failedAtMs >= OPEN_RETRY_MS) this.reconcile(topic.topicId);
     }
     if (nowMs - this.retainedAtMs < (this.options.retainEveryMs ?? RETAIN_EVERY_MS_DEFAULT) || this.retaining !== undefined) return;
     this.retainedAtMs = nowMs;
@@ -119,11 +120,11 @@ export class ReplicaManager implements Replicas {
 
   private applied({ topics }: AppliedEntry): void {
     if (this.closing !== undefined) return;
-    for (const id of topics) void this.reconcile(id);
+    for (const id of topics) this.reconcile(id);
   }
 
-  /** Brings this node's part of a topic to what the image says. Never rejects. */
-  private reconcile(topicId: TopicId): Promise<void> {
+  /** Brings this node's part of a topic to what the image says; `work` tells when. */
+  private reconcile(topicId: TopicId): void {
     let topic = this.held.get(topicId);
     if (topic === undefined) {
       topic = { topicId, replicas: [], work: Promise.resolve(), failedAtMs: -1 };
@@ -135,7 +136,6 @@ export class ReplicaManager implements Replicas {
     else for (const replica of topic.replicas) replica?.end('UNKNOWN_TOPIC');
     const held = topic;
     held.work = held.work.then(() => this.attempt('bringing a topic up to the metadata failed', () => this.bringUp(held)));
-    return held.work;
   }
 
   private update(held: HeldTopic, topic: TopicState): void {
@@ -172,7 +172,12 @@ export class ReplicaManager implements Replicas {
       const settings = settingsOf(topic, topicDefaults ?? {}, deps.telemetry);
       const log = await store.openPartition(topic.topicId, partition, topic.name, logConfigOf(logConfig, settings));
       const limits = producersMax === undefined ? {} : { producersMax };
-      held.replicas[partition] = await PartitionReplica.open(deps, log, { topicId: topic.topicId, partition, nodeId, state, settings, logConfig, metrics: this.metrics, ...limits });
+      try {
+        held.replicas[partition] = await PartitionReplica.open(deps, log, { topicId: topic.topicId, partition, nodeId, state, settings, logConfig, metrics: this.metrics, ...limits });
+      } catch (error) {
+        await log.close({ clean: false });
+        throw error;
+      }
     } catch (error) {
       // No room for a new log now: the partition stays offline and is tried again.
       if (!isPressure(error)) throw error;
@@ -213,7 +218,7 @@ export class ReplicaManager implements Replicas {
     for (const entry of (await deps.disk.exists('topics')) ? await deps.disk.readDirectory('topics') : []) {
       if (/^[0-9a-f]{32}$/.test(entry.name) && image.deletedTopics.has(asTopicId(entry.name))) doomed.add(asTopicId(entry.name));
     }
-    for (const id of doomed) void this.reconcile(id);
+    for (const id of doomed) this.reconcile(id);
   }
 
   private async retainAll(): Promise<void> {

@@ -62,7 +62,8 @@ function failureOf(verdict: SequenceVerdict & { readonly kind: 'rejected' }): Pr
       return { ok: false, code: verdict.code, message: undefined, producerEpoch: verdict.producerEpoch };
     case 'DUPLICATE_SEQUENCE':
       return { ok: false, code: verdict.code, message: undefined };
-    default:
+    case 'OUT_OF_ORDER_SEQUENCE':
+    case 'UNKNOWN_PRODUCER':
       return { ok: false, code: verdict.code, message: undefined, expectedSequence: verdict.expectedSequence };
   }
 }
