@@ -1,0 +1,89 @@
+// Bundles the command line into one CommonJS file and the native parts into one executable with Node inside.
+// Usage: node .build/bundle.mjs x64|arm64 OUTPUT
+import { execFileSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { chmodSync, copyFileSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { fileURLToPath } from 'node:url';
+import { build } from 'esbuild';
+
+const root = fileURLToPath(new URL('..', import.meta.url));
+const require = createRequire(import.meta.url);
+const [arch = process.arch, output = `${root}dist/rivulet`] = process.argv.slice(2);
+const work = `${root}dist/.work-${arch}`;
+mkdirSync(work, { recursive: true });
+
+/** Asset name → file. */
+const natives = {
+  'rivulet.node': arch === process.arch ? `${root}native/build/rivulet.node` : `${root}native/build/rivulet-${arch}.node`,
+  'lmdb.node': `${root}node_modules/@lmdb/lmdb-linux-${arch}/node.napi.glibc.node`,
+  'snappy.node': `${root}node_modules/@napi-rs/snappy-linux-${arch}-gnu/snappy.linux-${arch}-gnu.node`,
+  'lz4.node': `${root}node_modules/@antoniomuso/lz4-napi-linux-${arch}-gnu/lz4-napi.linux-${arch}-gnu.node`,
+  'crc32.node': `${root}node_modules/@node-rs/crc32-linux-${arch}-gnu/crc32.linux-${arch}-gnu.node`,
+};
+const hashes = Object.fromEntries(Object.entries(natives).map(([name, path]) => [name, createHash('sha256').update(readFileSync(path)).digest('hex')]));
+
+/** What the packages' own loaders ask for → which native part they get. Everything else native is not there. */
+const wanted = new Map([
+  [`@napi-rs/snappy-linux-${arch}-gnu`, 'snappy.node'],
+  [`@antoniomuso/lz4-napi-linux-${arch}-gnu`, 'lz4.node'],
+  [`@node-rs/crc32-linux-${arch}-gnu`, 'crc32.node'],
+]);
+const version = JSON.parse(readFileSync(`${root}package.json`, 'utf8')).version;
+
+const nativeParts = {
+  name: 'native-parts',
+  setup(builder) {
+    builder.onResolve({ filter: /^rivulet:native-hashes$/ }, () => ({ path: 'hashes', namespace: 'made' }));
+    builder.onResolve({ filter: /^node-gyp-build-optional-packages$/ }, () => ({ path: 'lmdb', namespace: 'made' }));
+    builder.onResolve({ filter: /\.node$|-(linux|win32|darwin|freebsd|android|openharmony|wasm32)[a-z0-9-]*(\/package\.json)?$|^msgpackr-extract$|wasi/ }, ({ path, importer }) => {
+      if (!importer.includes('node_modules')) return undefined;
+      return { path: wanted.get(path) ?? 'absent', namespace: 'made' };
+    });
+    builder.onLoad({ filter: /.*/, namespace: 'made' }, ({ path }) => {
+      if (path === 'hashes') return { contents: JSON.stringify(hashes), loader: 'json' };
+      if (path === 'lmdb') return { contents: 'module.exports = () => globalThis.rivuletNative("lmdb.node");', loader: 'js' };
+      if (path === 'absent') return { contents: 'throw Object.assign(new Error("not part of this executable"), { code: "MODULE_NOT_FOUND" });', loader: 'js' };
+      return { contents: `module.exports = globalThis.rivuletNative(${JSON.stringify(path)});`, loader: 'js' };
+    });
+  },
+};
+
+await build({
+  entryPoints: [`${root}.build/executable.cjs`],
+  outfile: `${work}/rivulet.cjs`,
+  bundle: true,
+  platform: 'node',
+  format: 'cjs',
+  target: 'node24',
+  minifySyntax: true,
+  minifyWhitespace: true,
+  keepNames: true,
+  legalComments: 'none',
+  logLevel: 'warning',
+  logOverride: { 'empty-import-meta': 'silent' },
+  define: { RIVULET_VERSION: JSON.stringify(version) },
+  plugins: [nativeParts],
+});
+
+const blob = `${work}/rivulet.blob`;
+writeFileSync(
+  `${work}/sea.json`,
+  JSON.stringify({ main: `${work}/rivulet.cjs`, output: blob, disableExperimentalSEAWarning: true, useSnapshot: false, useCodeCache: arch === process.arch, assets: natives }),
+);
+execFileSync(process.execPath, ['--experimental-sea-config', `${work}/sea.json`], { stdio: ['ignore', 'ignore', 'inherit'] });
+
+// Node without its symbols is a sixth smaller; where strip cannot (another architecture), it stays as it is.
+const base = `${work}/node-${version}-${createHash('sha256').update(readFileSync(`${root}node_modules/node-linux-${arch}/package.json`)).digest('hex').slice(0, 8)}`;
+try {
+  readFileSync(base, { flag: 'r' }).length;
+} catch {
+  copyFileSync(`${root}node_modules/node-linux-${arch}/bin/node`, `${base}.tmp`);
+  if (arch === process.arch) execFileSync('strip', [`${base}.tmp`]);
+  renameSync(`${base}.tmp`, base);
+}
+copyFileSync(base, `${output}.tmp`);
+chmodSync(`${output}.tmp`, 0o755);
+const { inject } = require('postject');
+await inject(`${output}.tmp`, 'NODE_SEA_BLOB', readFileSync(blob), { sentinelFuse: 'NODE_SEA_FUSE_fce680ab2cc467b6e072b8b5df1996b2' });
+renameSync(`${output}.tmp`, output);

@@ -1,0 +1,161 @@
+// Runs the built executable as its users do. Every process started here is ended here, and every wait has a bound.
+import { spawn, type ChildProcess } from 'node:child_process';
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { expect } from 'vitest';
+
+export const EXECUTABLE: string = fileURLToPath(new URL('../../dist/rivulet', import.meta.url));
+export const SHARED_DATA: string = fileURLToPath(new URL('../../../shared/data', import.meta.url));
+
+if (!existsSync(EXECUTABLE)) throw new Error('dist/rivulet is missing: run ./build.sh first');
+
+export interface Finished {
+  readonly status: number | null;
+  readonly signal: NodeJS.Signals | null;
+  readonly stdout: Buffer;
+  readonly stderr: string;
+}
+
+export interface RunOptions {
+  readonly input?: Uint8Array;
+  readonly timeoutMs?: number;
+  readonly env?: Readonly<Record<string, string>>;
+  readonly cwd?: string;
+  readonly executable?: string;
+}
+
+/** One command to its end; killed, and failing, after the bound. */
+export async function rivulet(args: readonly string[], options: RunOptions = {}): Promise<Finished> {
+  const child = spawn(options.executable ?? EXECUTABLE, args, {
+    cwd: options.cwd,
+    env: { ...process.env, ...options.env },
+    stdio: ['pipe', 'pipe', 'pipe'],
+  });
+  return finish(child, options.input ?? new Uint8Array(0), options.timeoutMs ?? 60_000);
+}
+
+async function finish(child: ChildProcess, input: Uint8Array, timeoutMs: number): Promise<Finished> {
+  const stdout: Buffer[] = [];
+  const stderr: Buffer[] = [];
+  child.stdout?.on('data', (chunk: Buffer) => stdout.push(chunk));
+  child.stderr?.on('data', (chunk: Buffer) => stderr.push(chunk));
+  child.stdin?.on('error', () => undefined);
+  child.stdin?.end(input);
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(() => {
+      child.kill('SIGKILL');
+      reject(new Error(`${child.spawnargs.join(' ')} did not end within ${String(timeoutMs)} ms; stderr: ${Buffer.concat(stderr).toString()}`));
+    }, timeoutMs);
+    child.once('error', reject);
+    child.once('close', (status, signal) => {
+      clearTimeout(timer);
+      resolve({ status, signal, stdout: Buffer.concat(stdout), stderr: Buffer.concat(stderr).toString() });
+    });
+  });
+}
+
+/** The same, and it must have worked. */
+export async function done(args: readonly string[], options: RunOptions = {}): Promise<Buffer> {
+  const { status, stdout, stderr } = await rivulet(args, options);
+  expect(status, `rivulet ${args.join(' ')}: ${stderr}`).toBe(0);
+  return stdout;
+}
+
+export function temporaryFolder(): { readonly path: string; remove(): void } {
+  const path = mkdtempSync(join(tmpdir(), 'rivulet-test-'));
+  return {
+    path,
+    remove: () => {
+      rmSync(path, { recursive: true, force: true });
+    },
+  };
+}
+
+export interface RunningBroker {
+  readonly server: string;
+  readonly admin: string;
+  readonly pid: number;
+  /** All it has written to standard error so far. */
+  stderr(): string;
+  kill(signal: NodeJS.Signals): void;
+  /** Resolves when the process has ended. */
+  readonly ended: Promise<{ readonly status: number | null; readonly signal: NodeJS.Signals | null }>;
+  /** SIGTERM and wait; kills after 20 s and fails. */
+  stop(): Promise<void>;
+}
+
+export interface BrokerOptions {
+  readonly args?: readonly string[];
+  readonly env?: Readonly<Record<string, string>>;
+  /** Put before the executable: strace, a shell with a limit, … */
+  readonly prefix?: readonly string[];
+  readonly readyMs?: number;
+}
+
+/** Starts a broker on free ports and resolves when it says that it is ready. */
+export async function startBroker(dataDir: string, options: BrokerOptions = {}): Promise<RunningBroker> {
+  const command = [...(options.prefix ?? []), EXECUTABLE, 'serve', '--data-dir', dataDir, '--json', ...listenFlags(options.args), ...(options.args ?? [])];
+  const child = spawn(command[0] ?? EXECUTABLE, command.slice(1), { env: { ...process.env, ...options.env }, stdio: ['ignore', 'pipe', 'pipe'] });
+  let stderr = '';
+  child.stderr.on('data', (chunk: Buffer) => {
+    stderr = (stderr + chunk.toString()).slice(-1_000_000);
+  });
+  const ended = new Promise<{ status: number | null; signal: NodeJS.Signals | null }>((resolve) => {
+    child.once('close', (status, signal) => {
+      resolve({ status, signal });
+    });
+  });
+  const facts = await readyFacts(child, options.readyMs ?? 30_000, () => stderr);
+  return {
+    server: facts.listen,
+    admin: facts.admin,
+    pid: facts.pid,
+    stderr: () => stderr,
+    kill: (signal) => {
+      process.kill(facts.pid, signal);
+    },
+    ended,
+    stop: async () => {
+      if (child.exitCode !== null || child.signalCode !== null) return;
+      process.kill(facts.pid, 'SIGTERM');
+      const timer = setTimeout(() => child.kill('SIGKILL'), 20_000);
+      const end = await ended;
+      clearTimeout(timer);
+      expect(end, `the broker did not stop cleanly: ${stderr}`).toEqual({ status: 0, signal: null });
+    },
+  };
+}
+
+function listenFlags(args: readonly string[] = []): readonly string[] {
+  return [...(args.includes('--listen') ? [] : ['--listen', '127.0.0.1:0']), ...(args.includes('--admin-listen') ? [] : ['--admin-listen', '127.0.0.1:0'])];
+}
+
+interface ReadyFacts {
+  readonly listen: string;
+  readonly admin: string;
+  readonly pid: number;
+}
+
+async function readyFacts(child: ChildProcess, readyMs: number, stderr: () => string): Promise<ReadyFacts> {
+  return new Promise((resolve, reject) => {
+    let text = '';
+    const timer = setTimeout(() => {
+      child.kill('SIGKILL');
+      reject(new Error(`the broker was not ready within ${String(readyMs)} ms: ${stderr()}`));
+    }, readyMs);
+    child.once('error', reject);
+    child.once('close', (status) => {
+      clearTimeout(timer);
+      reject(new Error(`the broker ended with status ${String(status)} before it was ready: ${stderr()}`));
+    });
+    child.stdout?.on('data', (chunk: Buffer) => {
+      text += chunk.toString();
+      const line = text.split('\n').find((candidate) => candidate.includes('"ready"'));
+      if (line === undefined) return;
+      clearTimeout(timer);
+      resolve(JSON.parse(line) as ReadyFacts);
+    });
+  });
+}
