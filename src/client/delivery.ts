@@ -89,7 +89,7 @@ export class RecordDelivery implements Delivery {
   }
 
   // The language awaits whatever has this method; a record nobody awaits costs no promise.
-  // oxlint-disable-next-line unicorn/no-thenable
+  // oxlint-disable-next-line unicorn/no-thenable -- awaiting a delivery is what it is for
   then<Value = RecordMetadata, Reason = never>(
     onCommitted?: ((metadata: RecordMetadata) => Value | PromiseLike<Value>) | null,
     onFailed?: ((reason: unknown) => Reason | PromiseLike<Reason>) | null,
