@@ -93,7 +93,8 @@ export function readBatchHeader(bytes: Uint8Array, at: number): BatchHeader | un
   const baseTimestamp = readI64(bytes, at + BASE_TIMESTAMP_AT);
   const maxTimestamp = readI64(bytes, at + MAX_TIMESTAMP_AT);
   const producerId = readI64(bytes, at + PRODUCER_ID_AT);
-  if (baseOffset === undefined || baseTimestamp === undefined || maxTimestamp === undefined || producerId === undefined) return undefined;
+  if (baseOffset === undefined || baseTimestamp === undefined || maxTimestamp === undefined || producerId === undefined)
+    return undefined;
   const batchLength = readI32(bytes, at + BATCH_LENGTH_AT);
   const attributes = readU16(bytes, at + ATTRIBUTES_AT);
   const lastOffsetDelta = readI32(bytes, at + LAST_OFFSET_DELTA_AT);
@@ -127,7 +128,10 @@ export function batchLastOffset(bytes: Uint8Array, at: number): number {
   return (readI64(bytes, at) ?? -1) + readI32(bytes, at + LAST_OFFSET_DELTA_AT);
 }
 
-function fail(fault: BatchFault, detail: string): { readonly ok: false; readonly fault: BatchFault; readonly detail: string } {
+function fail(
+  fault: BatchFault,
+  detail: string,
+): { readonly ok: false; readonly fault: BatchFault; readonly detail: string } {
   return { ok: false, fault, detail };
 }
 
@@ -135,12 +139,21 @@ function fail(fault: BatchFault, detail: string): { readonly ok: false; readonly
  * Structure and checksum of the batch at `at`. What it does not judge: base offset and epoch (the caller knows which ones to
  * expect) and the records themselves (`checkRecords`). 'short' with a sane length means that more bytes are needed.
  */
-export function checkBatch(bytes: Uint8Array, at: number, crc32c: Crc32c, bytesMax: number = BATCH_BYTES_MAX): CheckedHeader {
+export function checkBatch(
+  bytes: Uint8Array,
+  at: number,
+  crc32c: Crc32c,
+  bytesMax: number = BATCH_BYTES_MAX,
+): CheckedHeader {
   const available = bytes.length - at;
-  if (available < BATCH_HEADER_BYTES) return fail('short', `${String(available)} bytes, a header has ${String(BATCH_HEADER_BYTES)}`);
+  if (available < BATCH_HEADER_BYTES)
+    return fail('short', `${String(available)} bytes, a header has ${String(BATCH_HEADER_BYTES)}`);
   const size = readI32(bytes, at + BATCH_LENGTH_AT) + BATCH_LENGTH_OVERHEAD;
   if (size < BATCH_HEADER_BYTES || size > bytesMax) {
-    return fail('length', `batch of ${String(size)} bytes, allowed ${String(BATCH_HEADER_BYTES)} to ${String(bytesMax)}`);
+    return fail(
+      'length',
+      `batch of ${String(size)} bytes, allowed ${String(BATCH_HEADER_BYTES)} to ${String(bytesMax)}`,
+    );
   }
   const magic = bytes[at + MAGIC_AT] as number;
   if (magic !== MAGIC) return fail('magic', `magic ${String(magic)}, expected ${String(MAGIC)}`);
@@ -175,8 +188,10 @@ function checkFields(header: BatchHeader): CheckedHeader | undefined {
   if (header.codec === 0 && header.sizeInBytes - BATCH_HEADER_BYTES < recordCount * 7) {
     return fail('count', `${String(recordCount)} records cannot be in ${String(header.sizeInBytes)} bytes`);
   }
-  if (!Number.isSafeInteger(header.lastOffset) || header.baseOffset < 0) return fail('offset', `base offset ${String(header.baseOffset)}`);
-  if (baseTimestamp < -1 || maxTimestamp < -1) return fail('timestamp', `timestamps ${String(baseTimestamp)}, ${String(maxTimestamp)}`);
+  if (!Number.isSafeInteger(header.lastOffset) || header.baseOffset < 0)
+    return fail('offset', `base offset ${String(header.baseOffset)}`);
+  if (baseTimestamp < -1 || maxTimestamp < -1)
+    return fail('timestamp', `timestamps ${String(baseTimestamp)}, ${String(maxTimestamp)}`);
   return checkProducerFields(header);
 }
 
@@ -187,7 +202,10 @@ function checkProducerFields(header: BatchHeader): CheckedHeader | undefined {
     return fail('producer', `epoch ${String(producerEpoch)} or sequence ${String(baseSequence)} without a producer id`);
   }
   if (producerId >= 0 && !header.isControl && (producerEpoch < 0 || baseSequence < 0)) {
-    return fail('producer', `producer ${String(producerId)} with epoch ${String(producerEpoch)}, sequence ${String(baseSequence)}`);
+    return fail(
+      'producer',
+      `producer ${String(producerId)} with epoch ${String(producerEpoch)}, sequence ${String(baseSequence)}`,
+    );
   }
   return undefined;
 }
@@ -209,7 +227,13 @@ export interface BatchFields {
 }
 
 /** Fills in the 61 bytes before records that stand at `at + 61` and end at `end`. Base offset 0 and epoch −1 until stamped. */
-export function writeBatchHeader(bytes: Uint8Array, at: number, end: number, fields: BatchFields, crc32c: Crc32c): void {
+export function writeBatchHeader(
+  bytes: Uint8Array,
+  at: number,
+  end: number,
+  fields: BatchFields,
+  crc32c: Crc32c,
+): void {
   writeI64(bytes, at + BASE_OFFSET_AT, 0);
   writeU32(bytes, at + BATCH_LENGTH_AT, end - at - BATCH_LENGTH_OVERHEAD);
   writeU32(bytes, at + LEADER_EPOCH_AT, -1);

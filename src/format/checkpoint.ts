@@ -68,7 +68,15 @@ export function encodeCheckpoint(checkpoint: Omit<Checkpoint, 'epochsCut'>, crc3
   return slot;
 }
 
-const NO_FACTS: SegmentSummary = { size: 0, batchCount: 0, recordCount: 0, firstTimestamp: -1, maxTimestamp: -1, firstEpoch: -1, lastEpoch: -1 };
+const NO_FACTS: SegmentSummary = {
+  size: 0,
+  batchCount: 0,
+  recordCount: 0,
+  firstTimestamp: -1,
+  maxTimestamp: -1,
+  firstEpoch: -1,
+  lastEpoch: -1,
+};
 
 export function decodeCheckpoint(slot: Uint8Array, crc32c: Crc32c): Decoded<Checkpoint> {
   return decodeSlot(slot, crc32c, readCheckpoint);
@@ -90,7 +98,11 @@ function readCheckpoint(reader: ByteReader): Checkpoint {
   const segmentPosition = reader.u32();
   const logStart = reader.i64();
   const highWatermark = reader.i64();
-  need(Math.min(sequence, recoveryPoint, segmentBase, logStart, highWatermark) >= 0, 'a negative offset or sequence', 8);
+  need(
+    Math.min(sequence, recoveryPoint, segmentBase, logStart, highWatermark) >= 0,
+    'a negative offset or sequence',
+    8,
+  );
   const summary = readSummary(reader, segmentPosition);
   const crc = reader.u32();
   const crcKnown = reader.bool();

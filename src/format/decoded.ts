@@ -2,7 +2,9 @@
 import { ByteReader, DecodeError, readU32, writeU32 } from '../base/bytes.ts';
 import type { Crc32c } from '../base/checksum.ts';
 
-export type Decoded<Value> = { readonly ok: true; readonly value: Value } | { readonly ok: false; readonly reason: string };
+export type Decoded<Value> =
+  | { readonly ok: true; readonly value: Value }
+  | { readonly ok: false; readonly reason: string };
 
 /** Runs one decoder; what it throws as DecodeError becomes a reason. Every byte must have been read. */
 export function decodeWhole<Value>(bytes: Uint8Array, decode: (reader: ByteReader) => Value): Decoded<Value> {
@@ -43,6 +45,7 @@ export function unseal32(bytes: Uint8Array, crc32c: Crc32c): Decoded<Uint8Array>
   const body = bytes.subarray(0, at);
   const found = crc32c(body);
   const stored = readU32(bytes, at);
-  if (found !== stored) return { ok: false, reason: `checksum of the bytes ${found.toString(16)}, the file says ${stored.toString(16)}` };
+  if (found !== stored)
+    return { ok: false, reason: `checksum of the bytes ${found.toString(16)}, the file says ${stored.toString(16)}` };
   return { ok: true, value: body };
 }

@@ -39,7 +39,11 @@ export function readEpochs(reader: ByteReader): readonly EpochEntry[] {
     const at = reader.at;
     const epoch = reader.i32();
     const start = reader.i64();
-    need(epoch > lastEpoch && start > lastStart, `epoch ${String(epoch)} at offset ${String(start)} behind ${String(lastEpoch)} at ${String(lastStart)}`, at);
+    need(
+      epoch > lastEpoch && start > lastStart,
+      `epoch ${String(epoch)} at offset ${String(start)} behind ${String(lastEpoch)} at ${String(lastStart)}`,
+      at,
+    );
     entries.push({ epoch: leaderEpoch(epoch), startOffset: offset(start) });
     lastEpoch = epoch;
     lastStart = start;

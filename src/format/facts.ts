@@ -39,7 +39,11 @@ export function readSummary(reader: ByteReader, size: number): SegmentSummary {
   const firstEpoch = reader.i32();
   const lastEpoch = reader.i32();
   need(recordCount >= batchCount, `${String(recordCount)} records in ${String(batchCount)} batches`, at);
-  need(firstTimestamp >= -1 && maxTimestamp >= -1, `timestamps ${String(firstTimestamp)} to ${String(maxTimestamp)}`, at);
+  need(
+    firstTimestamp >= -1 && maxTimestamp >= -1,
+    `timestamps ${String(firstTimestamp)} to ${String(maxTimestamp)}`,
+    at,
+  );
   need(firstEpoch >= -1 && lastEpoch >= firstEpoch, `epochs ${String(firstEpoch)} to ${String(lastEpoch)}`, at);
   return { size, batchCount, recordCount, firstTimestamp, maxTimestamp, firstEpoch, lastEpoch };
 }

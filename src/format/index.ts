@@ -1,14 +1,35 @@
 // Public entry point: read and write the stored bytes without a broker.
 export { crc32cTable, type Crc32c } from '../base/checksum.ts';
 export { CODECS, codecName, type CodecName } from '../base/codec.ts';
-export { BATCH_HEADER_BYTES, checkBatch, readBatchHeader, type BatchFault, type BatchHeader, type CheckedHeader } from './batch.ts';
-export { decodeCheckpoint, encodeCheckpoint, newestCheckpoint, type ActiveFacts, type Checkpoint } from './checkpoint.ts';
+export {
+  BATCH_HEADER_BYTES,
+  checkBatch,
+  readBatchHeader,
+  type BatchFault,
+  type BatchHeader,
+  type CheckedHeader,
+} from './batch.ts';
+export {
+  decodeCheckpoint,
+  encodeCheckpoint,
+  newestCheckpoint,
+  type ActiveFacts,
+  type Checkpoint,
+} from './checkpoint.ts';
 export type { Decoded } from './decoded.ts';
 export { epochAt, type EpochEntry } from './epochs.ts';
 export type { SegmentSummary } from './facts.ts';
 export { OFFSET_ENTRY_BYTES, offsetEntriesFit, readOffsetEntry, type OffsetEntry } from './offset-index.ts';
 export { decodeOwnerSnapshot, encodeOwnerSnapshot } from './owner-snapshot.ts';
-export { checkRecords, decodeRecords, encodeBatch, type BatchInput, type LogRecord, type RecordHeader, type RecordInput } from './records.ts';
+export {
+  checkRecords,
+  decodeRecords,
+  encodeBatch,
+  type BatchInput,
+  type LogRecord,
+  type RecordHeader,
+  type RecordInput,
+} from './records.ts';
 export { scanBatches, type Expected, type ScanResult, type ScanStop } from './scan.ts';
 export { decodeSeal, encodeSeal, type Seal, type SealedFacts } from './seal.ts';
 export { parseSegmentFileName, segmentFileName, type SegmentSuffix } from './segment.ts';

@@ -28,7 +28,12 @@ export function readOffsetEntry(bytes: Uint8Array, index: number): OffsetEntry {
 }
 
 /** Index of the last of `count` entries whose offset or position is at most `value`; −1: none. */
-export function lastOffsetEntryAtMost(bytes: Uint8Array, count: number, value: number, field: keyof OffsetEntry): number {
+export function lastOffsetEntryAtMost(
+  bytes: Uint8Array,
+  count: number,
+  value: number,
+  field: keyof OffsetEntry,
+): number {
   const shift = field === 'position' ? 4 : 0;
   let low = 0;
   let high = count;

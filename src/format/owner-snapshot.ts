@@ -25,6 +25,7 @@ export function decodeOwnerSnapshot(file: Uint8Array, crc32c: Crc32c): Decoded<U
   const content = file.subarray(HEAD_BYTES);
   const found = crc32c(content);
   const stored = readU32(file, 4);
-  if (found !== stored) return { ok: false, reason: `checksum of the bytes ${found.toString(16)}, the file says ${stored.toString(16)}` };
+  if (found !== stored)
+    return { ok: false, reason: `checksum of the bytes ${found.toString(16)}, the file says ${stored.toString(16)}` };
   return { ok: true, value: content };
 }

@@ -77,7 +77,11 @@ export function encodeRecords(records: readonly RecordInput[], baseTimestamp: nu
   const sizes = records.map((record, index) => bodySize(record, record.timestamp - baseTimestamp, index));
   const writer = new ByteWriter(sizes.reduce((sum, size) => sum + varintSize(size) + size, 0));
   records.forEach((record, index) => {
-    writer.varint(sizes[index] as number).u8(0).varlong(record.timestamp - baseTimestamp).varint(index);
+    writer
+      .varint(sizes[index] as number)
+      .u8(0)
+      .varlong(record.timestamp - baseTimestamp)
+      .varint(index);
     writeNullable(writer, record.key);
     writeNullable(writer, record.value);
     const headers = record.headers ?? [];
@@ -97,7 +101,13 @@ function nullableSize(bytes: Uint8Array | null): number {
 function bodySize(record: RecordInput, timestampDelta: number, index: number): number {
   const headers = record.headers ?? [];
   assert(headers.length <= HEADER_COUNT_MAX, `${String(headers.length)} headers`);
-  let size = 1 + varlongSize(timestampDelta) + varintSize(index) + nullableSize(record.key) + nullableSize(record.value) + varintSize(headers.length);
+  let size =
+    1 +
+    varlongSize(timestampDelta) +
+    varintSize(index) +
+    nullableSize(record.key) +
+    nullableSize(record.value) +
+    varintSize(headers.length);
   for (const { key, value } of headers) size += nullableSize(utf8Encode(key)) + nullableSize(value);
   return size;
 }
@@ -112,8 +122,14 @@ function writeNullable(writer: ByteWriter, bytes: Uint8Array | null): void {
  * records that end exactly at the end? Accepts exactly what `decodeRecords` decodes, and allocates nothing. Undefined: yes.
  * Otherwise what is wrong.
  */
-export function checkRecords(bytes: Uint8Array, recordCount: number, from = 0, to: number = bytes.length): string | undefined {
-  if (recordCount * RECORD_BYTES_MIN > to - from) return `${String(recordCount)} records cannot be in ${String(to - from)} bytes`;
+export function checkRecords(
+  bytes: Uint8Array,
+  recordCount: number,
+  from = 0,
+  to: number = bytes.length,
+): string | undefined {
+  if (recordCount * RECORD_BYTES_MIN > to - from)
+    return `${String(recordCount)} records cannot be in ${String(to - from)} bytes`;
   let walk: RecordWalk | undefined;
   let at = from;
   for (let index = 0; index < recordCount; index += 1) {
@@ -270,19 +286,21 @@ class RecordWalk {
 
 /** Shortest forms only, no surrogates, nothing above U+10FFFF: what a decoder that is strict accepts. */
 function isUtf8(bytes: Uint8Array, from: number, to: number): boolean {
-  for (let at = from; at < to; ) {
+  for (let at = from; at < to;) {
     const byte = bytes[at] as number;
     if (byte < 0x80) {
       at += 1;
       continue;
     }
-    const size = byte >= 0xc2 && byte < 0xe0 ? 2 : byte >= 0xe0 && byte < 0xf0 ? 3 : byte >= 0xf0 && byte < 0xf5 ? 4 : 0;
+    const size =
+      byte >= 0xc2 && byte < 0xe0 ? 2 : byte >= 0xe0 && byte < 0xf0 ? 3 : byte >= 0xf0 && byte < 0xf5 ? 4 : 0;
     if (size === 0 || at + size > to) return false;
     const second = bytes[at + 1] as number;
     const least = byte === 0xe0 ? 0xa0 : byte === 0xf0 ? 0x90 : 0x80;
     const most = byte === 0xed ? 0x9f : byte === 0xf4 ? 0x8f : 0xbf;
     if (second < least || second > most) return false;
-    for (let index = at + 2; index < at + size; index += 1) if (((bytes[index] as number) & 0xc0) !== 0x80) return false;
+    for (let index = at + 2; index < at + size; index += 1)
+      if (((bytes[index] as number) & 0xc0) !== 0x80) return false;
     at += size;
   }
   return true;
@@ -322,7 +340,8 @@ function decodeRecord(reader: ByteReader, header: BatchHeader, index: number): L
     if (name === null) throw new DecodeError('a header without a name', start);
     headers.push({ key: headerName(name, start), value: readNullable(reader) });
   }
-  if (reader.at !== end) throw new DecodeError(`record of ${String(length)} bytes ends at ${String(reader.at - end)} from there`, start);
+  if (reader.at !== end)
+    throw new DecodeError(`record of ${String(length)} bytes ends at ${String(reader.at - end)} from there`, start);
   const appendTime = (header.attributes & APPEND_TIME_BIT) !== 0;
   const timestamp = appendTime ? header.maxTimestamp : header.baseTimestamp + timestampDelta;
   return { offset: header.baseOffset + index, timestamp, key, value, headers };
@@ -350,7 +369,12 @@ export const CONTROL_LEADER_EPOCH_START = 16;
  * Control batch that a new leader writes first: key = version i16 (0), type i16; value = version i16 (0), leader epoch i32,
  * node id i32. It takes one offset, and consumers skip it.
  */
-export function encodeEpochStart(epoch: number, node: number, timestamp: number, crc32c: Crc32c): Uint8Array<ArrayBuffer> {
+export function encodeEpochStart(
+  epoch: number,
+  node: number,
+  timestamp: number,
+  crc32c: Crc32c,
+): Uint8Array<ArrayBuffer> {
   const key = new ByteWriter(4).u16(0).u16(CONTROL_LEADER_EPOCH_START).finish();
   const value = new ByteWriter(10).u16(0).i32(epoch).i32(node).finish();
   return encodeBatch({ records: [{ timestamp, key, value }], isControl: true }, crc32c);

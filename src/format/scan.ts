@@ -2,7 +2,14 @@
 import { readU32 } from '../base/bytes.ts';
 import type { Crc32c } from '../base/checksum.ts';
 import { BATCH_BYTES_MAX } from '../base/limits.ts';
-import { BATCH_HEADER_BYTES, BATCH_LENGTH_AT, BATCH_LENGTH_OVERHEAD, checkBatch, type BatchFault, type BatchHeader } from './batch.ts';
+import {
+  BATCH_HEADER_BYTES,
+  BATCH_LENGTH_AT,
+  BATCH_LENGTH_OVERHEAD,
+  checkBatch,
+  type BatchFault,
+  type BatchHeader,
+} from './batch.ts';
 import { epochAt, type EpochEntry } from './epochs.ts';
 
 /** What the next batch of a log has to say of itself. */
@@ -33,17 +40,22 @@ export function nextBatch(bytes: Uint8Array, at: number, to: number, expected: E
   const left = to - at;
   if (left === 0) return stopped('end', '');
   if (isZero(bytes, at, at + Math.min(left, BATCH_HEADER_BYTES))) return stopped('zeros', '');
-  if (left < BATCH_HEADER_BYTES) return stopped('incomplete', `${String(left)} bytes, a header has ${String(BATCH_HEADER_BYTES)}`);
+  if (left < BATCH_HEADER_BYTES)
+    return stopped('incomplete', `${String(left)} bytes, a header has ${String(BATCH_HEADER_BYTES)}`);
   const checked = checkBatch(to === bytes.length ? bytes : bytes.subarray(0, to), at, crc32c);
   if (!checked.ok) return stopped(checked.fault === 'short' ? 'incomplete' : checked.fault, checked.detail);
   const { header, size } = checked;
-  if (header.baseOffset !== expected.offset) return stopped('offset', `base offset ${String(header.baseOffset)}, expected ${String(expected.offset)}`);
+  if (header.baseOffset !== expected.offset)
+    return stopped('offset', `base offset ${String(header.baseOffset)}, expected ${String(expected.offset)}`);
   if (header.leaderEpoch < expected.epochAtLeast) {
     return stopped('epoch', `leader epoch ${String(header.leaderEpoch)} after ${String(expected.epochAtLeast)}`);
   }
   const known = expected.epochs === undefined ? undefined : epochAt(expected.epochs, header.baseOffset);
   if (known !== undefined && header.leaderEpoch !== known) {
-    return stopped('epoch', `leader epoch ${String(header.leaderEpoch)}, the history has ${String(known)} at that offset`);
+    return stopped(
+      'epoch',
+      `leader epoch ${String(header.leaderEpoch)}, the history has ${String(known)} at that offset`,
+    );
   }
   return { kind: 'batch', header, size };
 }
@@ -60,13 +72,18 @@ export interface ScanResult {
 
 /** All good batches from `from` on, in order. `visit` may say false to end before the next batch ('end'). */
 export function scanBatches(
-  source: Uint8Array, from: number, expected: Expected, crc32c: Crc32c, visit?: (header: BatchHeader, at: number) => boolean | undefined,
+  source: Uint8Array,
+  from: number,
+  expected: Expected,
+  crc32c: Crc32c,
+  visit?: (header: BatchHeader, at: number) => boolean | undefined,
 ): ScanResult {
   let at = from;
   let { offset, epochAtLeast } = expected;
   for (;;) {
     const next = nextBatch(source, at, source.length, { ...expected, offset, epochAtLeast }, crc32c);
-    if (next.kind === 'stop') return { validUpTo: at, nextOffset: offset, epoch: epochAtLeast, stop: next.stop, detail: next.detail };
+    if (next.kind === 'stop')
+      return { validUpTo: at, nextOffset: offset, epoch: epochAtLeast, stop: next.stop, detail: next.detail };
     const more = visit?.(next.header, at);
     at += next.size;
     offset = next.header.lastOffset + 1;

@@ -21,7 +21,9 @@ const CHECKSUM_BYTES = 4;
 /** A larger file is no seal: it is not read. */
 export const SEAL_BYTES_MAX: number = 1024 * 1024;
 /** Of these many epochs, each with a batch of its own, a segment has the first ones in its seal. */
-export const SEAL_EPOCHS_MAX: number = Math.floor((SEAL_BYTES_MAX - HEAD_BYTES - 4 - CHECKSUM_BYTES) / EPOCH_ENTRY_BYTES);
+export const SEAL_EPOCHS_MAX: number = Math.floor(
+  (SEAL_BYTES_MAX - HEAD_BYTES - 4 - CHECKSUM_BYTES) / EPOCH_ENTRY_BYTES,
+);
 
 export interface SealedFacts extends SegmentSummary {
   /** CRC32C of all `size` bytes. */
@@ -43,7 +45,10 @@ export interface Seal {
 /** Epochs beyond `SEAL_EPOCHS_MAX` are left out, and the seal says so. */
 export function encodeSeal(seal: Omit<Seal, 'epochsCut'>, crc32c: Crc32c): Uint8Array<ArrayBuffer> {
   const { facts } = seal;
-  assert(seal.nextOffset >= seal.baseOffset, `seal of offsets ${String(seal.baseOffset)} to ${String(seal.nextOffset)}`);
+  assert(
+    seal.nextOffset >= seal.baseOffset,
+    `seal of offsets ${String(seal.baseOffset)} to ${String(seal.nextOffset)}`,
+  );
   const epochs = seal.epochs.slice(0, SEAL_EPOCHS_MAX);
   const writer = new ByteWriter(HEAD_BYTES + 4 + epochs.length * EPOCH_ENTRY_BYTES + CHECKSUM_BYTES)
     .u32(MAGIC)
@@ -78,5 +83,11 @@ function readSeal(reader: ByteReader): Seal {
   const summary = readSummary(reader, size);
   const rolledMs = reader.i64();
   const epochs = readEpochs(reader);
-  return { baseOffset: offset(baseOffset), nextOffset: offset(nextOffset), facts: { ...summary, crc, rolledMs }, epochs, epochsCut: flags === EPOCHS_CUT_BIT };
+  return {
+    baseOffset: offset(baseOffset),
+    nextOffset: offset(nextOffset),
+    facts: { ...summary, crc, rolledMs },
+    epochs,
+    epochsCut: flags === EPOCHS_CUT_BIT,
+  };
 }

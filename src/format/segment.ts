@@ -11,7 +11,9 @@ export function segmentFileName(baseOffset: number, suffix: SegmentSuffix): stri
 }
 
 /** Undefined for names that are not of this form: the caller leaves such files alone. */
-export function parseSegmentFileName(name: string): { readonly baseOffset: number; readonly suffix: SegmentSuffix } | undefined {
+export function parseSegmentFileName(
+  name: string,
+): { readonly baseOffset: number; readonly suffix: SegmentSuffix } | undefined {
   const match = NAME.exec(name);
   if (match === null) return undefined;
   const baseOffset = Number(match[1]);

@@ -8,13 +8,19 @@ import { isZero } from './scan.ts';
 export const SLOT_BYTES = 4096;
 
 /** What lies behind the content must be zeros. */
-export function decodeSlot<Value>(slot: Uint8Array, crc32c: Crc32c, decode: (reader: ByteReader) => Value): Decoded<Value> {
+export function decodeSlot<Value>(
+  slot: Uint8Array,
+  crc32c: Crc32c,
+  decode: (reader: ByteReader) => Value,
+): Decoded<Value> {
   if (slot.length !== SLOT_BYTES) return { ok: false, reason: `a slot of ${String(slot.length)} bytes` };
   const body = unseal32(slot, crc32c);
   if (!body.ok) return body;
   return decodePart(body.value, (reader) => {
     const value = decode(reader);
-    return isZero(reader.bytes, reader.at, reader.bytes.length) ? { ok: true, value } : { ok: false, reason: 'bytes behind the content' };
+    return isZero(reader.bytes, reader.at, reader.bytes.length)
+      ? { ok: true, value }
+      : { ok: false, reason: 'bytes behind the content' };
   });
 }
 
@@ -26,12 +32,14 @@ export interface LoadedSlot<Value> {
 
 /** Of both slots the intact one with the higher sequence; undefined: neither is intact. */
 export function newestSlot<Value extends { readonly sequence: number }>(
-  file: Uint8Array, decode: (slot: Uint8Array) => Decoded<Value>,
+  file: Uint8Array,
+  decode: (slot: Uint8Array) => Decoded<Value>,
 ): LoadedSlot<Value> | undefined {
   let best: LoadedSlot<Value> | undefined;
   for (const slot of [0, 1]) {
     const decoded = decode(file.subarray(slot * SLOT_BYTES, (slot + 1) * SLOT_BYTES));
-    if (decoded.ok && (best === undefined || decoded.value.sequence > best.value.sequence)) best = { value: decoded.value, slot };
+    if (decoded.ok && (best === undefined || decoded.value.sequence > best.value.sequence))
+      best = { value: decoded.value, slot };
   }
   return best;
 }

@@ -3,9 +3,9 @@
 // never is: it is recorded only after the fdatasync of the segment has returned.
 import { assert } from '../base/assert.ts';
 import { offset, position, type Offset } from '../base/brands.ts';
+import { CHECKPOINT_SLOT_BYTES, encodeCheckpoint, newestCheckpoint, type Checkpoint } from '../format/checkpoint.ts';
 import type { CancelTimer } from '../ports/clock.ts';
 import type { DiskFile } from '../ports/disk.ts';
-import { CHECKPOINT_SLOT_BYTES, decodeCheckpoint, encodeCheckpoint, type Checkpoint } from './checkpoint-slot.ts';
 import type { StorageDeps } from './config.ts';
 import type { LogState } from './log-state.ts';
 
@@ -31,18 +31,11 @@ export async function loadCheckpoint(
   const file = await deps.disk.open(path, 'write');
   const bytes = new Uint8Array(2 * CHECKPOINT_SLOT_BYTES);
   const got = await file.read(bytes, position(0));
-  const slots = [0, 1].map((slot) =>
-    decodeCheckpoint(
-      bytes.subarray(slot * CHECKPOINT_SLOT_BYTES, Math.min(got, (slot + 1) * CHECKPOINT_SLOT_BYTES)),
-      deps.crc32c,
-    ),
-  );
-  let best: { readonly checkpoint: Checkpoint; readonly slot: number } | undefined;
-  for (const [slot, checkpoint] of slots.entries()) {
-    if (checkpoint !== undefined && (best === undefined || checkpoint.sequence > best.checkpoint.sequence))
-      best = { checkpoint, slot };
-  }
-  return { file, loaded: best === undefined ? { kind: 'lost' } : { kind: 'ok', ...best } };
+  const best = newestCheckpoint(bytes.subarray(0, got), deps.crc32c);
+  return {
+    file,
+    loaded: best === undefined ? { kind: 'lost' } : { kind: 'ok', checkpoint: best.value, slot: best.slot },
+  };
 }
 
 /** The segment that holds the recovery point, and how far into it that lies. */

@@ -1,5 +1,5 @@
 // The values that go in and out of a log: what an append or a read answers, and what recovery found.
-import type { LeaderEpoch, Offset, Position, TimestampMs } from '../base/brands.ts';
+import type { Offset, Position, TimestampMs } from '../base/brands.ts';
 import type { BatchHeader } from '../format/batch.ts';
 import type { MappedSlice } from '../ports/disk.ts';
 
@@ -16,10 +16,7 @@ export interface OffsetRange {
   readonly to: Offset;
 }
 
-export interface EpochEntry {
-  readonly epoch: LeaderEpoch;
-  readonly startOffset: Offset;
-}
+export type { EpochEntry } from '../format/epochs.ts';
 
 export type AppendResult =
   | {

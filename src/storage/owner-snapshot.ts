@@ -1,15 +1,12 @@
 // What the log's owner keeps beside a segment at roll: its state of everything below, so that a start need not walk the
 // whole log. Opaque here, with a checksum: a damaged or torn one is passed over for an older one.
 import { offset, type Offset } from '../base/brands.ts';
-import { readU32, writeU32 } from '../base/bytes.ts';
+import { decodeOwnerSnapshot, encodeOwnerSnapshot, OWNER_SNAPSHOT_BYTES_MAX } from '../format/owner-snapshot.ts';
 import { segmentFileName } from '../format/segment.ts';
 import type { LogState } from './log-state.ts';
 import { isPressure } from './health.ts';
 import { readSmallFile, unlinkIfThere, writeSmallFile } from './small-file.ts';
 
-const MAGIC = 0x5256_4f53;
-const HEAD_BYTES = 8;
-const SNAPSHOT_BYTES_MAX = 64 * 1024 * 1024;
 /** The newest may be torn; the one before it is intact. */
 const SNAPSHOTS_KEPT = 2;
 
@@ -31,10 +28,7 @@ export class OwnerSnapshots {
   /** Left out when the disk is full: the owner walks a little more at the next start. */
   async write(at: Offset, bytes: Uint8Array): Promise<void> {
     const { deps, health } = this.state;
-    const file = new Uint8Array(HEAD_BYTES + bytes.length);
-    file.set(bytes, HEAD_BYTES);
-    writeU32(file, 0, MAGIC);
-    writeU32(file, 4, deps.crc32c(bytes));
+    const file = encodeOwnerSnapshot(bytes, deps.crc32c);
     try {
       await health.guardSpace('writing a snapshot failed', () => writeSmallFile(deps.disk, this.path(at), file));
     } catch (error) {
@@ -51,12 +45,16 @@ export class OwnerSnapshots {
     for (const at of this.offsets.toReversed()) {
       if (at > end) continue;
       const file = await health.guard('reading a snapshot failed', () =>
-        readSmallFile(deps.disk, this.path(at), SNAPSHOT_BYTES_MAX),
+        readSmallFile(deps.disk, this.path(at), OWNER_SNAPSHOT_BYTES_MAX),
       );
-      if (file === undefined || file.length < HEAD_BYTES || readU32(file, 0) !== MAGIC) continue;
-      const bytes = file.subarray(HEAD_BYTES);
-      if (readU32(file, 4) === deps.crc32c(bytes)) return { offset: at, bytes };
-      deps.telemetry.log('warn', 'log.snapshot-damaged', { directory: this.state.directory, offset: at });
+      if (file === undefined) continue;
+      const content = decodeOwnerSnapshot(file, deps.crc32c);
+      if (content.ok) return { offset: at, bytes: content.value };
+      deps.telemetry.log('warn', 'log.snapshot-damaged', {
+        directory: this.state.directory,
+        offset: at,
+        why: content.reason,
+      });
     }
     return undefined;
   }

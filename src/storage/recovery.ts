@@ -2,9 +2,9 @@
 // recovery point on is walked: a torn tail goes to quarantine, damage below the recovery point is recorded and never cut.
 import { assert } from '../base/assert.ts';
 import { leaderEpoch, offset, position, type Offset } from '../base/brands.ts';
+import type { Checkpoint } from '../format/checkpoint.ts';
 import { segmentFileName } from '../format/segment.ts';
 import type { DiskFile } from '../ports/disk.ts';
-import type { Checkpoint } from './checkpoint-slot.ts';
 import type { LoadedCheckpoint } from './checkpoint-file.ts';
 import { walkFile, type WalkStop } from './file-walk.ts';
 import type { LogState } from './log-state.ts';
@@ -81,7 +81,7 @@ async function openClean(state: LogState, last: Segment, checkpoint: Checkpoint)
   const size = await state.health.guard('looking at a segment failed', () => file.size());
   if (size < active.size) return false;
   last.nextOffset = checkpoint.recoveryPoint;
-  last.facts = { ...active };
+  last.facts = { ...active, rolledMs: -1 };
   last.padded = size > active.size;
   last.capacity = Math.max(state.config.segmentBytes, active.size);
   last.appendedFrom = active.size;

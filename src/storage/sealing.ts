@@ -1,10 +1,10 @@
 // What a rolled segment gets: its real size, its index files, its seal. All of it is derived from the log.
 import { position } from '../base/brands.ts';
+import { encodeSeal } from '../format/seal.ts';
 import { segmentFileName, type SegmentSuffix } from '../format/segment.ts';
 import type { DiskFile } from '../ports/disk.ts';
 import { isPressure } from './health.ts';
 import type { LogState } from './log-state.ts';
-import { encodeSeal } from './seal-file.ts';
 import type { Segment } from './segment.ts';
 import { writeSmallFile } from './small-file.ts';
 

@@ -1,10 +1,15 @@
 // The two sparse indexes of one segment, in the bytes that their files hold. They grow in memory while the segment is
 // active; the files are written when it is sealed. Derived: whatever they say is checked against the header found there.
-import { readU32, writeU32 } from '../base/bytes.ts';
-import { readI64, writeI64 } from '../base/bytes.ts';
+import {
+  lastOffsetEntryAtMost,
+  OFFSET_ENTRY_BYTES,
+  readOffsetEntry,
+  writeOffsetEntry,
+  type OffsetEntry,
+} from '../format/offset-index.ts';
+import { floorTime, readTimeEntry, TIME_ENTRY_BYTES, writeTimeEntry } from '../format/time-index.ts';
 
-export const OFFSET_ENTRY_BYTES = 8;
-export const TIME_ENTRY_BYTES = 12;
+const RELATIVE_OFFSET_MAX = 0xffff_ffff;
 
 class EntryBuffer {
   private buffer: Uint8Array;
@@ -34,12 +39,7 @@ class EntryBuffer {
   }
 }
 
-export interface IndexHit {
-  readonly relativeOffset: number;
-  readonly position: number;
-}
-
-const START: IndexHit = { relativeOffset: 0, position: 0 };
+export type IndexHit = OffsetEntry;
 
 export class SegmentIndex {
   private readonly offsets: EntryBuffer;
@@ -54,7 +54,7 @@ export class SegmentIndex {
     const last = this.entry(this.offsets.count - 1);
     this.nextIndexedPosition = last.position + intervalBytes;
     this.lastTime =
-      this.times.count === 0 ? -1 : (readI64(this.times.raw, (this.times.count - 1) * TIME_ENTRY_BYTES) ?? -1);
+      this.times.count === 0 ? -1 : (readTimeEntry(this.times.raw, this.times.count - 1)?.timestamp ?? -1);
   }
   get offsetBytes(): Uint8Array {
     return this.offsets.bytes;
@@ -72,57 +72,40 @@ export class SegmentIndex {
    */
   note(relativeOffset: number, at: number, maxTimestampBefore: number, always = false): void {
     if (at < this.nextIndexedPosition && !always) return;
+    // Batches of a million records each can go further; what has no entry is reached from the last one.
+    if (relativeOffset > RELATIVE_OFFSET_MAX) return;
     const slot = this.offsets.push();
-    writeU32(slot.bytes, slot.at, relativeOffset);
-    writeU32(slot.bytes, slot.at + 4, at);
+    writeOffsetEntry(slot.bytes, slot.at, { relativeOffset, position: at });
     this.nextIndexedPosition = at + this.intervalBytes;
     if (maxTimestampBefore > this.lastTime) {
       const time = this.times.push();
-      writeI64(time.bytes, time.at, maxTimestampBefore);
-      writeU32(time.bytes, time.at + 8, relativeOffset);
+      writeTimeEntry(time.bytes, time.at, { timestamp: maxTimestampBefore, relativeOffset });
       this.lastTime = maxTimestampBefore;
     }
   }
   entry(index: number): IndexHit {
-    if (index < 0) return START;
-    const at = index * OFFSET_ENTRY_BYTES;
-    return { relativeOffset: readU32(this.offsets.raw, at), position: readU32(this.offsets.raw, at + 4) };
+    return readOffsetEntry(this.offsets.raw, index);
   }
   /** The last entry at or below the offset; the segment's start when there is none. */
   floorOffset(relativeOffset: number): IndexHit {
-    return this.entry(this.lastAtMost(relativeOffset, 0));
+    return this.entry(this.lastAtMost(relativeOffset, 'relativeOffset'));
   }
   /** The last entry at or below the position. */
   floorPosition(at: number): IndexHit {
-    return this.entry(this.lastAtMost(at, 4));
+    return this.entry(this.lastAtMost(at, 'position'));
   }
   /** Entries above the position, ascending: where to look for the next good batch behind a bad one. */
   above(at: number): readonly IndexHit[] {
     const hits: IndexHit[] = [];
-    for (let index = this.lastAtMost(at, 4) + 1; index < this.offsets.count; index += 1) hits.push(this.entry(index));
+    for (let index = this.lastAtMost(at, 'position') + 1; index < this.offsets.count; index += 1)
+      hits.push(this.entry(index));
     return hits;
   }
   /** A relative offset before which no record is later than `timestamp`: where a search by time starts. */
   floorTime(timestamp: number): number {
-    let low = 0;
-    let high = this.times.count;
-    while (low < high) {
-      const middle = (low + high) >>> 1;
-      // An entry says: all records before its offset are at or below its timestamp.
-      if ((readI64(this.times.raw, middle * TIME_ENTRY_BYTES) ?? 0) < timestamp) low = middle + 1;
-      else high = middle;
-    }
-    return low === 0 ? 0 : readU32(this.times.raw, (low - 1) * TIME_ENTRY_BYTES + 8);
+    return floorTime(this.times.raw, this.times.count, timestamp);
   }
-  private lastAtMost(value: number, field: 0 | 4): number {
-    const bytes = this.offsets.raw;
-    let low = 0;
-    let high = this.offsets.count;
-    while (low < high) {
-      const middle = (low + high) >>> 1;
-      if (readU32(bytes, middle * OFFSET_ENTRY_BYTES + field) <= value) low = middle + 1;
-      else high = middle;
-    }
-    return low - 1;
+  private lastAtMost(value: number, field: keyof OffsetEntry): number {
+    return lastOffsetEntryAtMost(this.offsets.raw, this.offsets.count, value, field);
   }
 }

@@ -1,15 +1,16 @@
 // A sealed segment is opened when somebody first wants it: its seal says what it holds, its index files where. Whatever is
 // missing or wrong there is rebuilt from the log, with every batch checked.
-import { readU32 } from '../base/bytes.ts';
+import { OFFSET_ENTRY_BYTES, offsetEntriesFit } from '../format/offset-index.ts';
+import { decodeSeal, SEAL_BYTES_MAX, type Seal } from '../format/seal.ts';
+import { timeEntriesFit } from '../format/time-index.ts';
 import type { DiskFile } from '../ports/disk.ts';
 import { recordDamage } from './damage.ts';
 import { walkFile, type WalkedBatch } from './file-walk.ts';
 import { isPressure } from './health.ts';
 import type { LogState } from './log-state.ts';
-import { decodeSeal, SEAL_BYTES_MAX, type Seal } from './seal-file.ts';
 import { sidePath, withFile, writeDerivedFiles } from './sealing.ts';
 import { emptyFacts, type Segment } from './segment.ts';
-import { OFFSET_ENTRY_BYTES, SegmentIndex, TIME_ENTRY_BYTES } from './segment-index.ts';
+import { SegmentIndex } from './segment-index.ts';
 import { readSmallFile } from './small-file.ts';
 
 /** Size, timestamps and epochs of a segment, from its seal where that is intact. */
@@ -27,7 +28,8 @@ export async function readSeal(state: LogState, segment: Segment): Promise<Seal 
   const bytes = await health.guard('reading a seal failed', () =>
     readSmallFile(deps.disk, sidePath(state, segment, 'seal'), SEAL_BYTES_MAX),
   );
-  const seal = bytes === undefined ? undefined : decodeSeal(bytes, deps.crc32c);
+  const decoded = bytes === undefined ? undefined : decodeSeal(bytes, deps.crc32c);
+  const seal = decoded?.ok === true ? decoded.value : undefined;
   if (seal === undefined || seal.baseOffset !== segment.baseOffset || seal.nextOffset !== segment.nextOffset)
     return undefined;
   const file = await health
@@ -83,48 +85,16 @@ export async function loadIndexFiles(state: LogState, segment: Segment, size: nu
     await readSmallFile(deps.disk, sidePath(state, segment, 'timeindex'), bytesMax * 2),
   ]);
   if (segment.index !== undefined) return true;
-  if (offsets !== undefined && times !== undefined && plausible(segment, size, offsets, times)) {
+  if (offsets !== undefined && times !== undefined && indexesFit(segment, size, offsets, times)) {
     segment.index = new SegmentIndex(state.config.indexIntervalBytes, offsets, times);
     return true;
   }
   return false;
 }
 
-/** Entries rise, lie inside the segment, and the files end with a whole entry. */
-function plausible(segment: Segment, size: number, offsets: Uint8Array, times: Uint8Array): boolean {
-  if (offsets.length % OFFSET_ENTRY_BYTES !== 0 || times.length % TIME_ENTRY_BYTES !== 0) return false;
-  let previousOffset = 0;
-  let previousPosition = 0;
-  for (let at = 0; at < offsets.length; at += OFFSET_ENTRY_BYTES) {
-    const relative = readU32(offsets, at);
-    const where = readU32(offsets, at + 4);
-    if (relative <= previousOffset || where <= previousPosition) return false;
-    previousOffset = relative;
-    previousPosition = where;
-  }
-  if (
-    previousPosition >= Math.max(1, size) ||
-    segment.baseOffset + previousOffset >= Math.max(segment.nextOffset, segment.baseOffset + 1)
-  )
-    return false;
-  return timesPlausible(segment, times);
-}
-
-function timesPlausible(segment: Segment, times: Uint8Array): boolean {
-  let previousHigh = 0;
-  let previousLow = -1;
-  let previousOffset = 0;
-  for (let at = 0; at < times.length; at += TIME_ENTRY_BYTES) {
-    const high = readU32(times, at);
-    const low = readU32(times, at + 4);
-    const relative = readU32(times, at + 8);
-    const rises = high > previousHigh || (high === previousHigh && low > previousLow);
-    if (!rises || relative <= previousOffset || segment.baseOffset + relative >= segment.nextOffset) return false;
-    previousHigh = high;
-    previousLow = low;
-    previousOffset = relative;
-  }
-  return true;
+function indexesFit(segment: Segment, size: number, offsets: Uint8Array, times: Uint8Array): boolean {
+  const offsetCount = segment.nextOffset - segment.baseOffset;
+  return offsetEntriesFit(offsets, size, offsetCount) && timeEntriesFit(times, offsetCount);
 }
 
 /** Walks the whole segment: facts, indexes and seal come anew from it, and damage that is met is recorded. */
@@ -165,6 +135,7 @@ async function walkSegment(state: LogState, segment: Segment, file: DiskFile): P
       facts.firstTimestamp = header.baseTimestamp;
       facts.firstEpoch = header.leaderEpoch;
     }
+    facts.batchCount += 1;
     facts.recordCount += header.recordCount;
     facts.lastEpoch = header.leaderEpoch;
     facts.maxTimestamp = Math.max(facts.maxTimestamp, header.maxTimestamp);

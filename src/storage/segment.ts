@@ -9,6 +9,7 @@ import type { SegmentIndex } from './segment-index.ts';
 export interface SegmentFacts {
   /** Bytes of batches: where the next one goes. */
   size: number;
+  batchCount: number;
   recordCount: number;
   firstTimestamp: number;
   /** -1: no record has one. */
@@ -24,6 +25,7 @@ export interface SegmentFacts {
 export function emptyFacts(): SegmentFacts {
   return {
     size: 0,
+    batchCount: 0,
     recordCount: 0,
     firstTimestamp: -1,
     maxTimestamp: -1,

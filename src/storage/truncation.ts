@@ -74,6 +74,7 @@ async function findCut(state: LogState, segment: Segment, to: Offset): Promise<C
           facts.firstTimestamp = header.baseTimestamp;
           facts.firstEpoch = header.leaderEpoch;
         }
+        facts.batchCount += 1;
         facts.recordCount += header.recordCount;
         facts.lastEpoch = header.leaderEpoch;
         facts.maxTimestamp = Math.max(facts.maxTimestamp, header.maxTimestamp);

@@ -332,6 +332,7 @@ function noteBatches(segment: Segment, run: Run, state: LogState): void {
       facts.firstTimestamp = batch.baseTimestamp;
       facts.firstEpoch = batch.epoch;
     }
+    facts.batchCount += 1;
     facts.recordCount += batch.recordCount;
     facts.lastEpoch = batch.epoch;
     facts.maxTimestamp = Math.max(facts.maxTimestamp, batch.maxTimestamp);

@@ -4,10 +4,17 @@ import type { RecordHeader, RecordInput } from '../../src/format/records.ts';
 
 const bytes = (maxLength: number): fc.Arbitrary<Uint8Array> => fc.uint8Array({ maxLength });
 export const nullableBytes: fc.Arbitrary<Uint8Array | null> = fc.option(
-  fc.oneof({ weight: 20, arbitrary: bytes(40) }, { weight: 2, arbitrary: fc.constant(new Uint8Array(200).fill(0xa5)) }, { weight: 1, arbitrary: fc.constant(new Uint8Array(9000).fill(0x5a)) }),
+  fc.oneof(
+    { weight: 20, arbitrary: bytes(40) },
+    { weight: 2, arbitrary: fc.constant(new Uint8Array(200).fill(0xa5)) },
+    { weight: 1, arbitrary: fc.constant(new Uint8Array(9000).fill(0x5a)) },
+  ),
 );
 
-const header: fc.Arbitrary<RecordHeader> = fc.record({ key: fc.string({ unit: 'grapheme', maxLength: 12 }), value: nullableBytes });
+const header: fc.Arbitrary<RecordHeader> = fc.record({
+  key: fc.string({ unit: 'grapheme', maxLength: 12 }),
+  value: nullableBytes,
+});
 
 /** Timestamps far apart as well as close together; −1 is "none". */
 export const timestamp: fc.Arbitrary<number> = fc.oneof(
@@ -19,7 +26,10 @@ export const record: fc.Arbitrary<RecordInput> = fc.record({
   timestamp,
   key: nullableBytes,
   value: nullableBytes,
-  headers: fc.oneof({ weight: 3, arbitrary: fc.constant([]) }, { weight: 1, arbitrary: fc.array(header, { maxLength: 4 }) }),
+  headers: fc.oneof(
+    { weight: 3, arbitrary: fc.constant([]) },
+    { weight: 1, arbitrary: fc.array(header, { maxLength: 4 }) },
+  ),
 });
 
 export const records: fc.Arbitrary<RecordInput[]> = fc.oneof(
@@ -54,7 +64,8 @@ export function mutate(source: Uint8Array, mutations: readonly Mutation[]): Uint
       longer[at] = change.value;
       longer.set(bytes.subarray(at), at + 1);
       bytes = longer;
-    } else if (at < bytes.length) bytes[at] = change.kind === 'set' ? change.value : (bytes[at] ?? 0) ^ (1 << change.bit);
+    } else if (at < bytes.length)
+      bytes[at] = change.kind === 'set' ? change.value : (bytes[at] ?? 0) ^ (1 << change.bit);
   }
   return bytes;
 }

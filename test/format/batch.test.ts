@@ -4,14 +4,41 @@ import { writeI64, writeU16, writeU32 } from '../../src/base/bytes.ts';
 import { crc32cTable } from '../../src/base/checksum.ts';
 import { BATCH_BYTES_MAX } from '../../src/base/limits.ts';
 import {
-  ATTRIBUTES_AT, BASE_OFFSET_AT, BASE_TIMESTAMP_AT, BATCH_HEADER_BYTES, BATCH_LENGTH_AT, batchLastOffset, batchSize, checkBatch, CRC_AT, LAST_OFFSET_DELTA_AT, LEADER_EPOCH_AT,
-  MAGIC_AT, PRODUCER_EPOCH_AT, PRODUCER_ID_AT, readBatchHeader, RECORD_COUNT_AT, stampBatch, type BatchFault,
+  ATTRIBUTES_AT,
+  BASE_OFFSET_AT,
+  BASE_TIMESTAMP_AT,
+  BATCH_HEADER_BYTES,
+  BATCH_LENGTH_AT,
+  batchLastOffset,
+  batchSize,
+  checkBatch,
+  CRC_AT,
+  LAST_OFFSET_DELTA_AT,
+  LEADER_EPOCH_AT,
+  MAGIC_AT,
+  PRODUCER_EPOCH_AT,
+  PRODUCER_ID_AT,
+  readBatchHeader,
+  RECORD_COUNT_AT,
+  stampBatch,
+  type BatchFault,
 } from '../../src/format/batch.ts';
 import { encodeBatch } from '../../src/format/records.ts';
 import { eachBitFlip, mutate, mutation, records as someRecords } from './arbitraries.ts';
 
 const sample = (): Uint8Array =>
-  encodeBatch({ records: [{ timestamp: 1_700_000_000_000, key: Uint8Array.of(1), value: Uint8Array.of(2, 3) }, { timestamp: 1_700_000_000_005, key: null, value: null }], producerId: 9, producerEpoch: 1, baseSequence: 40 }, crc32cTable);
+  encodeBatch(
+    {
+      records: [
+        { timestamp: 1_700_000_000_000, key: Uint8Array.of(1), value: Uint8Array.of(2, 3) },
+        { timestamp: 1_700_000_000_005, key: null, value: null },
+      ],
+      producerId: 9,
+      producerEpoch: 1,
+      baseSequence: 40,
+    },
+    crc32cTable,
+  );
 
 /** Changes a field under the checksum and makes the checksum right again: what only the producer can do. */
 function forged(change: (bytes: Uint8Array) => void): Uint8Array {
@@ -31,8 +58,23 @@ describe('readBatchHeader', () => {
     const bytes = sample();
     stampBatch(bytes, 0, 2 ** 40 + 1, 6);
     expect(readBatchHeader(bytes, 0)).toEqual({
-      baseOffset: 2 ** 40 + 1, batchLength: bytes.length - 12, leaderEpoch: 6, magic: 2, crc: crc32cTable(bytes.subarray(21)), attributes: 0, lastOffsetDelta: 1, baseTimestamp: 1_700_000_000_000,
-      maxTimestamp: 1_700_000_000_005, producerId: 9, producerEpoch: 1, baseSequence: 40, recordCount: 2, sizeInBytes: bytes.length, codec: 0, isControl: false, lastOffset: 2 ** 40 + 2,
+      baseOffset: 2 ** 40 + 1,
+      batchLength: bytes.length - 12,
+      leaderEpoch: 6,
+      magic: 2,
+      crc: crc32cTable(bytes.subarray(21)),
+      attributes: 0,
+      lastOffsetDelta: 1,
+      baseTimestamp: 1_700_000_000_000,
+      maxTimestamp: 1_700_000_000_005,
+      producerId: 9,
+      producerEpoch: 1,
+      baseSequence: 40,
+      recordCount: 2,
+      sizeInBytes: bytes.length,
+      codec: 0,
+      isControl: false,
+      lastOffset: 2 ** 40 + 2,
     });
     expect(batchSize(bytes, 0)).toBe(bytes.length);
     expect(batchLastOffset(bytes, 0)).toBe(2 ** 40 + 2);
@@ -41,7 +83,14 @@ describe('readBatchHeader', () => {
 
   it('reads −1 for absent producer, epoch and sequence', () => {
     const bytes = encodeBatch({ records: [{ timestamp: -1, key: null, value: null }] }, crc32cTable);
-    expect(readBatchHeader(bytes, 0)).toMatchObject({ producerId: -1, producerEpoch: -1, baseSequence: -1, baseTimestamp: -1, maxTimestamp: -1, leaderEpoch: -1 });
+    expect(readBatchHeader(bytes, 0)).toMatchObject({
+      producerId: -1,
+      producerEpoch: -1,
+      baseSequence: -1,
+      baseTimestamp: -1,
+      maxTimestamp: -1,
+      leaderEpoch: -1,
+    });
   });
 });
 
@@ -77,14 +126,19 @@ describe('checkBatch', () => {
 
   it('names each field that a producer set wrongly under a right checksum', () => {
     expect(faultOf(forged(() => undefined))).toBe('none');
-    for (const codec of [1, 2, 3, 4]) expect(faultOf(forged((bytes) => writeU16(bytes, ATTRIBUTES_AT, codec)))).toBe('none');
-    for (const codec of [5, 6, 7]) expect(faultOf(forged((bytes) => writeU16(bytes, ATTRIBUTES_AT, codec)))).toBe('codec');
-    for (const bit of [4, 6, 7, 8, 15]) expect(faultOf(forged((bytes) => writeU16(bytes, ATTRIBUTES_AT, 1 << bit)))).toBe('attributes');
+    for (const codec of [1, 2, 3, 4])
+      expect(faultOf(forged((bytes) => writeU16(bytes, ATTRIBUTES_AT, codec)))).toBe('none');
+    for (const codec of [5, 6, 7])
+      expect(faultOf(forged((bytes) => writeU16(bytes, ATTRIBUTES_AT, codec)))).toBe('codec');
+    for (const bit of [4, 6, 7, 8, 15])
+      expect(faultOf(forged((bytes) => writeU16(bytes, ATTRIBUTES_AT, 1 << bit)))).toBe('attributes');
     for (const bit of [3, 5]) expect(faultOf(forged((bytes) => writeU16(bytes, ATTRIBUTES_AT, 1 << bit)))).toBe('none');
-    const counts = (count: number, lastDelta: number) => (bytes: Uint8Array): void => {
-      writeU32(bytes, RECORD_COUNT_AT, count);
-      writeU32(bytes, LAST_OFFSET_DELTA_AT, lastDelta);
-    };
+    const counts =
+      (count: number, lastDelta: number) =>
+      (bytes: Uint8Array): void => {
+        writeU32(bytes, RECORD_COUNT_AT, count);
+        writeU32(bytes, LAST_OFFSET_DELTA_AT, lastDelta);
+      };
     expect(faultOf(forged(counts(0, -1)))).toBe('count');
     expect(faultOf(forged(counts(-5, -6)))).toBe('count');
     expect(faultOf(forged(counts(2, 2)))).toBe('count');
@@ -137,11 +191,18 @@ describe('checkBatch', () => {
 describe('stampBatch', () => {
   it('leaves the checksum right', () => {
     fc.assert(
-      fc.property(fc.integer({ min: 0, max: 2 ** 52 }), fc.integer({ min: 0, max: 2 ** 31 - 1 }), (baseOffset, epoch) => {
-        const bytes = sample();
-        stampBatch(bytes, 0, baseOffset, epoch);
-        expect(checkBatch(bytes, 0, crc32cTable)).toMatchObject({ ok: true, header: { baseOffset, leaderEpoch: epoch } });
-      }),
+      fc.property(
+        fc.integer({ min: 0, max: 2 ** 52 }),
+        fc.integer({ min: 0, max: 2 ** 31 - 1 }),
+        (baseOffset, epoch) => {
+          const bytes = sample();
+          stampBatch(bytes, 0, baseOffset, epoch);
+          expect(checkBatch(bytes, 0, crc32cTable)).toMatchObject({
+            ok: true,
+            header: { baseOffset, leaderEpoch: epoch },
+          });
+        },
+      ),
     );
   });
 });

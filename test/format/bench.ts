@@ -6,7 +6,11 @@ import { crc32c } from '../../src/platform/checksum.ts';
 function batchOf(recordBytes: number, totalBytes: number, keyed: boolean): Uint8Array {
   const count = Math.max(1, Math.floor(totalBytes / (recordBytes + 8)));
   const key = keyed ? new Uint8Array(16).fill(7) : null;
-  const records = Array.from({ length: count }, (_, index) => ({ timestamp: 1_700_000_000_000 + index, key, value: new Uint8Array(recordBytes) }));
+  const records = Array.from({ length: count }, (_, index) => ({
+    timestamp: 1_700_000_000_000 + index,
+    key,
+    value: new Uint8Array(recordBytes),
+  }));
   return encodeBatch({ records }, crc32c);
 }
 
@@ -22,7 +26,12 @@ function perRun(run: () => void): number {
 }
 
 const lines: string[] = [];
-for (const [recordBytes, keyed] of [[100, false], [100, true], [1024, false], [1024, true]] as const) {
+for (const [recordBytes, keyed] of [
+  [100, false],
+  [100, true],
+  [1024, false],
+  [1024, true],
+] as const) {
   const batch = batchOf(recordBytes, 65_536, keyed);
   const checked = checkBatch(batch, 0, crc32c);
   if (!checked.ok) throw new Error(checked.detail);

@@ -3,7 +3,12 @@ import { describe, expect, it } from 'vitest';
 import { leaderEpoch, offset } from '../../src/base/brands.ts';
 import { writeU32 } from '../../src/base/bytes.ts';
 import { crc32cTable } from '../../src/base/checksum.ts';
-import { CHECKPOINT_EPOCHS_MAX, decodeCheckpoint, encodeCheckpoint, type Checkpoint } from '../../src/format/checkpoint.ts';
+import {
+  CHECKPOINT_EPOCHS_MAX,
+  decodeCheckpoint,
+  encodeCheckpoint,
+  type Checkpoint,
+} from '../../src/format/checkpoint.ts';
 import type { Decoded } from '../../src/format/decoded.ts';
 import type { EpochEntry } from '../../src/format/epochs.ts';
 import { decodeOwnerSnapshot, encodeOwnerSnapshot } from '../../src/format/owner-snapshot.ts';
@@ -13,7 +18,9 @@ import { crc32c } from '../../src/platform/checksum.ts';
 import { CHECKPOINTS, sealFile, SUPERBLOCKS } from '../golden/format/fixtures.ts';
 import { eachBitFlip, mutate, mutation } from './arbitraries.ts';
 
-const someOffset = fc.oneof(fc.integer({ min: 0, max: 1000 }), fc.integer({ min: 0, max: Number.MAX_SAFE_INTEGER })).map(offset);
+const someOffset = fc
+  .oneof(fc.integer({ min: 0, max: 1000 }), fc.integer({ min: 0, max: Number.MAX_SAFE_INTEGER }))
+  .map(offset);
 const u32 = fc.integer({ min: 0, max: 0xffff_ffff });
 
 const epochs: fc.Arbitrary<EpochEntry[]> = fc
@@ -30,27 +37,61 @@ const epochs: fc.Arbitrary<EpochEntry[]> = fc
 
 const summary = fc
   .record({
-    size: u32, batchCount: fc.integer({ min: 0, max: 1000 }), more: fc.integer({ min: 0, max: 2 ** 40 }), firstTimestamp: fc.integer({ min: -1, max: 2 ** 45 }),
-    maxTimestamp: fc.integer({ min: -1, max: 2 ** 45 }), firstEpoch: fc.integer({ min: -1, max: 100 }), laterEpochs: fc.integer({ min: 0, max: 100 }),
+    size: u32,
+    batchCount: fc.integer({ min: 0, max: 1000 }),
+    more: fc.integer({ min: 0, max: 2 ** 40 }),
+    firstTimestamp: fc.integer({ min: -1, max: 2 ** 45 }),
+    maxTimestamp: fc.integer({ min: -1, max: 2 ** 45 }),
+    firstEpoch: fc.integer({ min: -1, max: 100 }),
+    laterEpochs: fc.integer({ min: 0, max: 100 }),
   })
-  .map(({ more, laterEpochs, ...rest }) => ({ ...rest, recordCount: rest.batchCount + more, lastEpoch: rest.firstEpoch + laterEpochs }));
+  .map(({ more, laterEpochs, ...rest }) => ({
+    ...rest,
+    recordCount: rest.batchCount + more,
+    lastEpoch: rest.firstEpoch + laterEpochs,
+  }));
 
 const seal: fc.Arbitrary<Omit<Seal, 'epochsCut'>> = fc
-  .record({ ends: fc.tuple(someOffset, someOffset), facts: summary, crc: u32, rolledMs: fc.integer({ min: -1, max: 2 ** 45 }), epochs })
+  .record({
+    ends: fc.tuple(someOffset, someOffset),
+    facts: summary,
+    crc: u32,
+    rolledMs: fc.integer({ min: -1, max: 2 ** 45 }),
+    epochs,
+  })
   .map(({ ends, facts, crc, rolledMs, epochs: entries }) => ({
-    baseOffset: offset(Math.min(...ends)), nextOffset: offset(Math.max(...ends)), facts: { ...facts, crc, rolledMs }, epochs: entries,
+    baseOffset: offset(Math.min(...ends)),
+    nextOffset: offset(Math.max(...ends)),
+    facts: { ...facts, crc, rolledMs },
+    epochs: entries,
   }));
 
 const checkpoint: fc.Arbitrary<Omit<Checkpoint, 'epochsCut'>> = fc
   .record({
-    sequence: fc.integer({ min: 0, max: Number.MAX_SAFE_INTEGER }), clean: fc.boolean(), recoveryPoint: someOffset, segmentBase: someOffset, logStart: someOffset, highWatermark: someOffset, epochs,
-    facts: summary, crc: fc.option(u32, { nil: undefined }), present: fc.boolean(),
+    sequence: fc.integer({ min: 0, max: Number.MAX_SAFE_INTEGER }),
+    clean: fc.boolean(),
+    recoveryPoint: someOffset,
+    segmentBase: someOffset,
+    logStart: someOffset,
+    highWatermark: someOffset,
+    epochs,
+    facts: summary,
+    crc: fc.option(u32, { nil: undefined }),
+    present: fc.boolean(),
   })
-  .map(({ facts, crc, present, ...rest }) => ({ ...rest, segmentPosition: facts.size, active: present ? { ...facts, crc } : undefined }));
+  .map(({ facts, crc, present, ...rest }) => ({
+    ...rest,
+    segmentPosition: facts.size,
+    active: present ? { ...facts, crc } : undefined,
+  }));
 
 const superblock: fc.Arbitrary<Superblock> = fc.record({
-  sequence: fc.integer({ min: 0, max: Number.MAX_SAFE_INTEGER }), term: fc.integer({ min: 0, max: Number.MAX_SAFE_INTEGER }), vote: fc.integer({ min: -1, max: 2 ** 31 - 1 }),
-  incarnation: fc.integer({ min: 0, max: Number.MAX_SAFE_INTEGER }), bootId: fc.string({ unit: 'grapheme', maxLength: 36 }).filter((text) => Buffer.byteLength(text) <= 256), clean: fc.boolean(),
+  sequence: fc.integer({ min: 0, max: Number.MAX_SAFE_INTEGER }),
+  term: fc.integer({ min: 0, max: Number.MAX_SAFE_INTEGER }),
+  vote: fc.integer({ min: -1, max: 2 ** 31 - 1 }),
+  incarnation: fc.integer({ min: 0, max: Number.MAX_SAFE_INTEGER }),
+  bootId: fc.string({ unit: 'grapheme', maxLength: 36 }).filter((text) => Buffer.byteLength(text) <= 256),
+  clean: fc.boolean(),
 });
 
 function valueOf<Value>(decoded: Decoded<Value>): Value {
@@ -59,12 +100,29 @@ function valueOf<Value>(decoded: Decoded<Value>): Value {
 }
 
 /** Bytes of each codec, how they are decoded, and where their checksum stands. */
-const CODECS: readonly { readonly name: string; readonly bytes: () => Uint8Array; readonly decode: (bytes: Uint8Array) => Decoded<unknown>; readonly reseal: (bytes: Uint8Array) => void }[] = [
-  { name: 'checkpoint slot', bytes: () => encodeCheckpoint(CHECKPOINTS[0] ?? expect.fail('no checkpoint'), crc32c), decode: (bytes) => decodeCheckpoint(bytes, crc32c), reseal: resealEnd },
-  { name: 'superblock slot', bytes: () => encodeSuperblock(SUPERBLOCKS[1] ?? expect.fail('no superblock'), crc32c), decode: (bytes) => decodeSuperblock(bytes, crc32c), reseal: resealEnd },
+const CODECS: readonly {
+  readonly name: string;
+  readonly bytes: () => Uint8Array;
+  readonly decode: (bytes: Uint8Array) => Decoded<unknown>;
+  readonly reseal: (bytes: Uint8Array) => void;
+}[] = [
+  {
+    name: 'checkpoint slot',
+    bytes: () => encodeCheckpoint(CHECKPOINTS[0] ?? expect.fail('no checkpoint'), crc32c),
+    decode: (bytes) => decodeCheckpoint(bytes, crc32c),
+    reseal: resealEnd,
+  },
+  {
+    name: 'superblock slot',
+    bytes: () => encodeSuperblock(SUPERBLOCKS[1] ?? expect.fail('no superblock'), crc32c),
+    decode: (bytes) => decodeSuperblock(bytes, crc32c),
+    reseal: resealEnd,
+  },
   { name: 'seal', bytes: sealFile, decode: (bytes) => decodeSeal(bytes, crc32c), reseal: resealEnd },
   {
-    name: 'owner snapshot', bytes: () => encodeOwnerSnapshot(Uint8Array.of(1, 2, 3, 4, 5), crc32c), decode: (bytes) => decodeOwnerSnapshot(bytes, crc32c),
+    name: 'owner snapshot',
+    bytes: () => encodeOwnerSnapshot(Uint8Array.of(1, 2, 3, 4, 5), crc32c),
+    decode: (bytes) => decodeOwnerSnapshot(bytes, crc32c),
     reseal: (bytes) => {
       if (bytes.length >= 8) writeU32(bytes, 4, crc32c(bytes.subarray(8)));
     },
@@ -77,16 +135,38 @@ function resealEnd(bytes: Uint8Array): void {
 
 describe('encode and decode', () => {
   it('give back every seal', () => {
-    fc.assert(fc.property(seal, (value) => { expect(valueOf(decodeSeal(encodeSeal(value, crc32cTable), crc32cTable))).toEqual({ ...value, epochsCut: false }); }));
+    fc.assert(
+      fc.property(seal, (value) => {
+        expect(valueOf(decodeSeal(encodeSeal(value, crc32cTable), crc32cTable))).toEqual({
+          ...value,
+          epochsCut: false,
+        });
+      }),
+    );
   });
   it('give back every checkpoint', () => {
-    fc.assert(fc.property(checkpoint, (value) => { expect(valueOf(decodeCheckpoint(encodeCheckpoint(value, crc32c), crc32c))).toEqual({ ...value, epochsCut: false }); }));
+    fc.assert(
+      fc.property(checkpoint, (value) => {
+        expect(valueOf(decodeCheckpoint(encodeCheckpoint(value, crc32c), crc32c))).toEqual({
+          ...value,
+          epochsCut: false,
+        });
+      }),
+    );
   });
   it('give back every superblock', () => {
-    fc.assert(fc.property(superblock, (value) => { expect(valueOf(decodeSuperblock(encodeSuperblock(value, crc32c), crc32c))).toEqual(value); }));
+    fc.assert(
+      fc.property(superblock, (value) => {
+        expect(valueOf(decodeSuperblock(encodeSuperblock(value, crc32c), crc32c))).toEqual(value);
+      }),
+    );
   });
   it('give back every owner snapshot', () => {
-    fc.assert(fc.property(fc.uint8Array({ maxLength: 200 }), (value) => { expect(valueOf(decodeOwnerSnapshot(encodeOwnerSnapshot(value, crc32c), crc32c))).toEqual(value); }));
+    fc.assert(
+      fc.property(fc.uint8Array({ maxLength: 200 }), (value) => {
+        expect(valueOf(decodeOwnerSnapshot(encodeOwnerSnapshot(value, crc32c), crc32c))).toEqual(value);
+      }),
+    );
   });
 });
 
@@ -115,7 +195,11 @@ describe.each(CODECS)('$name', ({ bytes, decode, reseal }) => {
     fc.assert(
       fc.property(fc.array(mutation, { minLength: 1, maxLength: 6 }), (mutations) => {
         // Most changes fall into the content, also where it is short beside its padding.
-        const near = mutations.map((change) => (change.kind === 'flip' || change.kind === 'set' ? { ...change, at: (change.at * Math.min(file.length, 140)) / file.length } : change));
+        const near = mutations.map((change) =>
+          change.kind === 'flip' || change.kind === 'set'
+            ? { ...change, at: (change.at * Math.min(file.length, 140)) / file.length }
+            : change,
+        );
         const changed = mutate(file, near);
         reseal(changed);
         const decoded = decode(changed);
@@ -126,27 +210,49 @@ describe.each(CODECS)('$name', ({ bytes, decode, reseal }) => {
       }),
       { numRuns: 500 },
     );
-    fc.assert(fc.property(fc.uint8Array({ maxLength: 120 }), (garbage) => { expect(decode(garbage).ok).toBe(false); }));
+    fc.assert(
+      fc.property(fc.uint8Array({ maxLength: 120 }), (garbage) => {
+        expect(decode(garbage).ok).toBe(false);
+      }),
+    );
     expect(refused).toBeGreaterThan(0);
   });
 });
 
 describe('more epochs than there is room for', () => {
-  const many = (count: number): EpochEntry[] => Array.from({ length: count }, (_, index) => ({ epoch: leaderEpoch(index + 1), startOffset: offset(index * 10) }));
+  const many = (count: number): EpochEntry[] =>
+    Array.from({ length: count }, (_, index) => ({ epoch: leaderEpoch(index + 1), startOffset: offset(index * 10) }));
 
   it('a checkpoint keeps the last ones and says that there were more', () => {
     const [first] = CHECKPOINTS;
     if (first === undefined) throw new Error('no checkpoint');
-    const full = valueOf(decodeCheckpoint(encodeCheckpoint({ ...first, epochs: many(CHECKPOINT_EPOCHS_MAX) }, crc32c), crc32c));
+    const full = valueOf(
+      decodeCheckpoint(encodeCheckpoint({ ...first, epochs: many(CHECKPOINT_EPOCHS_MAX) }, crc32c), crc32c),
+    );
     expect(full).toMatchObject({ epochsCut: false, epochs: many(CHECKPOINT_EPOCHS_MAX) });
-    const over = valueOf(decodeCheckpoint(encodeCheckpoint({ ...first, epochs: many(CHECKPOINT_EPOCHS_MAX + 2) }, crc32c), crc32c));
+    const over = valueOf(
+      decodeCheckpoint(encodeCheckpoint({ ...first, epochs: many(CHECKPOINT_EPOCHS_MAX + 2) }, crc32c), crc32c),
+    );
     expect(over.epochsCut).toBe(true);
     expect(over.epochs).toEqual(many(CHECKPOINT_EPOCHS_MAX + 2).slice(2));
   });
 
   it('a seal keeps the first ones and says that there were more', () => {
-    const facts = { size: 9, crc: 1, batchCount: 1, recordCount: 1, firstTimestamp: 1, maxTimestamp: 1, firstEpoch: 1, lastEpoch: 90_000, rolledMs: -1 };
-    const bytes = encodeSeal({ baseOffset: offset(0), nextOffset: offset(2 ** 40), facts, epochs: many(SEAL_EPOCHS_MAX + 1) }, crc32c);
+    const facts = {
+      size: 9,
+      crc: 1,
+      batchCount: 1,
+      recordCount: 1,
+      firstTimestamp: 1,
+      maxTimestamp: 1,
+      firstEpoch: 1,
+      lastEpoch: 90_000,
+      rolledMs: -1,
+    };
+    const bytes = encodeSeal(
+      { baseOffset: offset(0), nextOffset: offset(2 ** 40), facts, epochs: many(SEAL_EPOCHS_MAX + 1) },
+      crc32c,
+    );
     expect(bytes.length).toBeLessThanOrEqual(SEAL_BYTES_MAX);
     const { epochs: kept, epochsCut } = valueOf(decodeSeal(bytes, crc32c));
     expect([kept.length, kept.at(-1)?.epoch, epochsCut]).toEqual([SEAL_EPOCHS_MAX, SEAL_EPOCHS_MAX, true]);
@@ -155,7 +261,11 @@ describe('more epochs than there is room for', () => {
   it('a list whose epochs or offsets do not rise is refused', () => {
     const [first] = CHECKPOINTS;
     if (first === undefined) throw new Error('no checkpoint');
-    for (const entries of [many(2).toReversed(), [many(1)[0], many(1)[0]], [many(2)[1], { epoch: leaderEpoch(9), startOffset: offset(3) }]]) {
+    for (const entries of [
+      many(2).toReversed(),
+      [many(1)[0], many(1)[0]],
+      [many(2)[1], { epoch: leaderEpoch(9), startOffset: offset(3) }],
+    ]) {
       const decoded = decodeCheckpoint(encodeCheckpoint({ ...first, epochs: entries as EpochEntry[] }, crc32c), crc32c);
       expect(decoded.ok).toBe(false);
     }

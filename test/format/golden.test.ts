@@ -21,11 +21,40 @@ const hex = (bytes: Uint8Array | null): string | null => (bytes === null ? null 
 function described(bytes: Uint8Array, at = 0): unknown {
   const checked = checkBatch(bytes, at, crc32cTable);
   if (!checked.ok) throw new Error(checked.detail);
-  const { baseOffset, leaderEpoch, crc, attributes, baseTimestamp, maxTimestamp, producerId, producerEpoch, baseSequence, recordCount } = checked.header;
-  const records = decodeRecords(bytes.subarray(at + BATCH_HEADER_BYTES, at + checked.size), checked.header).map(({ offset, timestamp, key, value, headers }) => [
-    offset, timestamp, hex(key), hex(value), headers.map((header) => [header.key, hex(header.value)]),
-  ]);
-  return { baseOffset, leaderEpoch, crc, attributes, baseTimestamp, maxTimestamp, producerId, producerEpoch, baseSequence, recordCount, records };
+  const {
+    baseOffset,
+    leaderEpoch,
+    crc,
+    attributes,
+    baseTimestamp,
+    maxTimestamp,
+    producerId,
+    producerEpoch,
+    baseSequence,
+    recordCount,
+  } = checked.header;
+  const records = decodeRecords(bytes.subarray(at + BATCH_HEADER_BYTES, at + checked.size), checked.header).map(
+    ({ offset, timestamp, key, value, headers }) => [
+      offset,
+      timestamp,
+      hex(key),
+      hex(value),
+      headers.map((header) => [header.key, hex(header.value)]),
+    ],
+  );
+  return {
+    baseOffset,
+    leaderEpoch,
+    crc,
+    attributes,
+    baseTimestamp,
+    maxTimestamp,
+    producerId,
+    producerEpoch,
+    baseSequence,
+    recordCount,
+    records,
+  };
 }
 
 describe('the files of the format', () => {
@@ -41,12 +70,51 @@ describe('the files of the format', () => {
   it('a batch that was written by hand after the public specification is read, and its checksum is the known one', () => {
     const bytes = fixture('batch-by-hand.bin');
     expect(described(bytes)).toEqual({
-      baseOffset: 1000, leaderEpoch: 7, crc: 0x8b33_68a7, attributes: 0, baseTimestamp: 1_600_000_000_000, maxTimestamp: 1_600_000_000_100, producerId: 1, producerEpoch: 0, baseSequence: 3, recordCount: 2,
-      records: [[1000, 1_600_000_000_000, '61', null, []], [1001, 1_600_000_000_100, null, 'dead', [['h', '76']]]],
+      baseOffset: 1000,
+      leaderEpoch: 7,
+      crc: 0x8b33_68a7,
+      attributes: 0,
+      baseTimestamp: 1_600_000_000_000,
+      maxTimestamp: 1_600_000_000_100,
+      producerId: 1,
+      producerEpoch: 0,
+      baseSequence: 3,
+      recordCount: 2,
+      records: [
+        [1000, 1_600_000_000_000, '61', null, []],
+        [1001, 1_600_000_000_100, null, 'dead', [['h', '76']]],
+      ],
     });
     expect(hex(bytes)).toBe(
-      '00000000000003e8' + '00000047' + '00000007' + '02' + '8b3368a7' + '0000' + '00000001' + '00000174876e8000' + '00000174876e8064' + '0000000000000001' + '0000' + '00000003' + '00000002' +
-        '0e' + '00' + '00' + '00' + '0261' + '01' + '00' + '1a' + '00' + 'c801' + '02' + '01' + '04dead' + '02' + '0268' + '0276',
+      '00000000000003e8' +
+        '00000047' +
+        '00000007' +
+        '02' +
+        '8b3368a7' +
+        '0000' +
+        '00000001' +
+        '00000174876e8000' +
+        '00000174876e8064' +
+        '0000000000000001' +
+        '0000' +
+        '00000003' +
+        '00000002' +
+        '0e' +
+        '00' +
+        '00' +
+        '00' +
+        '0261' +
+        '01' +
+        '00' +
+        '1a' +
+        '00' +
+        'c801' +
+        '02' +
+        '01' +
+        '04dead' +
+        '02' +
+        '0268' +
+        '0276',
     );
   });
 
@@ -60,7 +128,8 @@ describe('the files of the format', () => {
     const sealed = decodeSeal(fixture('seal.bin'), crc32cTable);
     if (!sealed.ok) throw new Error(sealed.reason);
     const { facts, baseOffset, nextOffset, epochs } = sealed.value;
-    const pairs = (entries: readonly { readonly epoch: number; readonly startOffset: number }[]): unknown => entries.map(({ epoch, startOffset }) => [epoch, startOffset]);
+    const pairs = (entries: readonly { readonly epoch: number; readonly startOffset: number }[]): unknown =>
+      entries.map(({ epoch, startOffset }) => [epoch, startOffset]);
     expect(scanned).toMatchObject({ stop: 'zeros', nextOffset });
     expect(seen).toEqual({
       'batch-by-hand.bin': described(fixture('batch-by-hand.bin')),
@@ -70,21 +139,42 @@ describe('the files of the format', () => {
       'segment.bin': { size: scanned.validUpTo, batches: [described(segment), described(segment, 82)] },
       'seal.bin': { flags: 0, baseOffset, nextOffset, ...facts, epochs: pairs(epochs) },
       'checkpoint.bin': CHECKPOINTS.map(({ clean, active, epochs: history, ...rest }) => ({
-        ...rest, flags: (clean ? 1 : 0) + (active === undefined ? 0 : 2), epochs: pairs(history), crc: active?.crc ?? 0, crcKnown: active === undefined ? 0 : 1, recordCount: active?.recordCount ?? 0,
-        batchCount: active?.batchCount ?? 0, firstTimestamp: active?.firstTimestamp ?? -1, maxTimestamp: active?.maxTimestamp ?? -1, firstEpoch: active?.firstEpoch ?? -1, lastEpoch: active?.lastEpoch ?? -1,
+        ...rest,
+        flags: (clean ? 1 : 0) + (active === undefined ? 0 : 2),
+        epochs: pairs(history),
+        crc: active?.crc ?? 0,
+        crcKnown: active === undefined ? 0 : 1,
+        recordCount: active?.recordCount ?? 0,
+        batchCount: active?.batchCount ?? 0,
+        firstTimestamp: active?.firstTimestamp ?? -1,
+        maxTimestamp: active?.maxTimestamp ?? -1,
+        firstEpoch: active?.firstEpoch ?? -1,
+        lastEpoch: active?.lastEpoch ?? -1,
       })),
       'superblock.bin': SUPERBLOCKS.map(({ clean, ...rest }) => ({ ...rest, flags: clean ? 1 : 0 })),
       'owner-snapshot.bin': { content: hex(ownerContent()) },
-      'index.bin': OFFSET_ENTRIES.map((_, index) => Object.values(readOffsetEntry(fixture('index.bin'), index))),
-      'timeindex.bin': TIME_ENTRIES.map((_, index) => Object.values(readTimeEntry(fixture('timeindex.bin'), index) ?? {})),
+      'index.bin': OFFSET_ENTRIES.map((_, index) => {
+        const { relativeOffset, position } = readOffsetEntry(fixture('index.bin'), index);
+        return [relativeOffset, position];
+      }),
+      'timeindex.bin': TIME_ENTRIES.map((_, index) => {
+        const entry = readTimeEntry(fixture('timeindex.bin'), index);
+        return [entry?.timestamp, entry?.relativeOffset];
+      }),
     });
   });
 
   it('of two slots the intact one with the higher sequence counts', () => {
     const checkpoints = fixture('checkpoint.bin');
-    expect(newestCheckpoint(checkpoints, crc32cTable)).toEqual({ slot: 0, value: { ...CHECKPOINTS[0], epochsCut: false } });
+    expect(newestCheckpoint(checkpoints, crc32cTable)).toEqual({
+      slot: 0,
+      value: { ...CHECKPOINTS[0], epochsCut: false },
+    });
     checkpoints[100] = 0xff;
-    expect(newestCheckpoint(checkpoints, crc32cTable)).toEqual({ slot: 1, value: { ...CHECKPOINTS[1], epochsCut: false } });
+    expect(newestCheckpoint(checkpoints, crc32cTable)).toEqual({
+      slot: 1,
+      value: { ...CHECKPOINTS[1], epochsCut: false },
+    });
     checkpoints[5000] = 0xff;
     expect(newestCheckpoint(checkpoints, crc32cTable)).toBeUndefined();
     const superblocks = fixture('superblock.bin');

@@ -3,7 +3,15 @@ import { describe, expect, it } from 'vitest';
 import { ByteWriter, DecodeError } from '../../src/base/bytes.ts';
 import { crc32cTable } from '../../src/base/checksum.ts';
 import { BATCH_HEADER_BYTES, checkBatch, readBatchHeader, type BatchHeader } from '../../src/format/batch.ts';
-import { checkRecords, decodeEpochStart, decodeRecords, encodeBatch, encodeEpochStart, encodeRecords, type RecordInput } from '../../src/format/records.ts';
+import {
+  checkRecords,
+  decodeEpochStart,
+  decodeRecords,
+  encodeBatch,
+  encodeEpochStart,
+  encodeRecords,
+  type RecordInput,
+} from '../../src/format/records.ts';
 import { mutate, mutation, records as someRecords } from './arbitraries.ts';
 
 function headerFor(recordCount: number): BatchHeader {
@@ -17,7 +25,13 @@ function headerFor(recordCount: number): BatchHeader {
 function inHex(records: readonly (RecordInput & { readonly offset: number })[]): string {
   const hex = (bytes: Uint8Array | null): string | null => (bytes === null ? null : Buffer.from(bytes).toString('hex'));
   return JSON.stringify(
-    records.map(({ offset, timestamp, key, value, headers = [] }) => [offset, timestamp, hex(key), hex(value), headers.map((header) => [header.key, hex(header.value)])]),
+    records.map(({ offset, timestamp, key, value, headers = [] }) => [
+      offset,
+      timestamp,
+      hex(key),
+      hex(value),
+      headers.map((header) => [header.key, hex(header.value)]),
+    ]),
   );
 }
 
@@ -47,11 +61,27 @@ describe('encodeBatch and decodeRecords', () => {
   });
 
   it('count offsets from the stamped base offset and take append time for every record', () => {
-    const batch = encodeBatch({ records: [{ timestamp: 5, key: null, value: null }, { timestamp: 9, key: null, value: null }] }, crc32cTable);
+    const batch = encodeBatch(
+      {
+        records: [
+          { timestamp: 5, key: null, value: null },
+          { timestamp: 9, key: null, value: null },
+        ],
+      },
+      crc32cTable,
+    );
     const header = readBatchHeader(batch, 0);
     if (header === undefined) throw new Error('no header');
-    const decoded = decodeRecords(batch.subarray(BATCH_HEADER_BYTES), { ...header, baseOffset: 1000, attributes: 8, maxTimestamp: 77 });
-    expect(decoded.map(({ offset, timestamp }) => [offset, timestamp])).toEqual([[1000, 77], [1001, 77]]);
+    const decoded = decodeRecords(batch.subarray(BATCH_HEADER_BYTES), {
+      ...header,
+      baseOffset: 1000,
+      attributes: 8,
+      maxTimestamp: 77,
+    });
+    expect(decoded.map(({ offset, timestamp }) => [offset, timestamp])).toEqual([
+      [1000, 77],
+      [1001, 77],
+    ]);
   });
 });
 
@@ -63,15 +93,25 @@ describe('checkRecords', () => {
       const decoded = decodeFault(bytes, count);
       const checked = checkRecords(bytes, count);
       if ((decoded === undefined) !== (checked === undefined)) {
-        expect.fail(`${Buffer.from(bytes).toString('hex')}, ${String(count)} records; checked: ${String(checked)}; decoded: ${String(decoded)}`);
+        expect.fail(
+          `${Buffer.from(bytes).toString('hex')}, ${String(count)} records; checked: ${String(checked)}; decoded: ${String(decoded)}`,
+        );
       }
       if (decoded === undefined) accepted += 1;
       else refused += 1;
     };
     fc.assert(
-      fc.property(someRecords, fc.array(mutation, { maxLength: 2 }), fc.integer({ min: -1, max: 1 }), (records, mutations, more) => {
-        agree(mutate(encodeRecords(records, records[0]?.timestamp ?? 0), mutations), Math.max(1, records.length + (mutations.length === 0 ? more : 0)));
-      }),
+      fc.property(
+        someRecords,
+        fc.array(mutation, { maxLength: 2 }),
+        fc.integer({ min: -1, max: 1 }),
+        (records, mutations, more) => {
+          agree(
+            mutate(encodeRecords(records, records[0]?.timestamp ?? 0), mutations),
+            Math.max(1, records.length + (mutations.length === 0 ? more : 0)),
+          );
+        },
+      ),
       { numRuns: 1500 },
     );
     fc.assert(
@@ -81,7 +121,10 @@ describe('checkRecords', () => {
       { numRuns: 1500 },
     );
     // Bytes that are likely in records, so that more of them are nearly good.
-    const small = fc.array(fc.constantFrom(0, 0, 0, 1, 2, 4, 12, 14, 16, 0x80, 0x81, 0xff), { minLength: 7, maxLength: 24 });
+    const small = fc.array(fc.constantFrom(0, 0, 0, 1, 2, 4, 12, 14, 16, 0x80, 0x81, 0xff), {
+      minLength: 7,
+      maxLength: 24,
+    });
     fc.assert(
       fc.property(small, fc.integer({ min: 1, max: 3 }), (body, count) => {
         agree(Uint8Array.from([(body.length - 1) * 2, 0, ...body.slice(2)]), count);
@@ -93,9 +136,16 @@ describe('checkRecords', () => {
   });
 
   it('names what is wrong, record by record', () => {
-    const good = encodeRecords([{ timestamp: 0, key: null, value: null }, { timestamp: 0, key: null, value: null }], 0);
+    const good = encodeRecords(
+      [
+        { timestamp: 0, key: null, value: null },
+        { timestamp: 0, key: null, value: null },
+      ],
+      0,
+    );
     expect([...good]).toEqual([12, 0, 0, 0, 1, 1, 0, 12, 0, 0, 2, 1, 1, 0]);
-    const changed = (at: number, value: number): Uint8Array => Uint8Array.from(good, (byte, index) => (index === at ? value : byte));
+    const changed = (at: number, value: number): Uint8Array =>
+      Uint8Array.from(good, (byte, index) => (index === at ? value : byte));
     expect(checkRecords(good, 2)).toBeUndefined();
     expect(checkRecords(good, 3)).toBe('3 records cannot be in 14 bytes');
     expect(checkRecords(good, 1)).toBe('7 bytes behind the last record');
@@ -117,8 +167,19 @@ describe('checkRecords', () => {
     expect(checkRecords(body(0, 0, 0, 0x81, 0x80, 0x80, 0x80, 0x80, 0, 1, 0), 1)).toMatch(/key or value/);
     expect(checkRecords(body(0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x0f, 0, 1, 1, 0), 1)).toBeUndefined();
     expect(checkRecords(body(0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x1f, 0, 1, 1, 0), 1)).toMatch(/timestamp/);
-    expect(checkRecords(body(0, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0, 0, 1, 1, 0), 1)).toMatch(/timestamp/);
-    for (const [name, good] of [[[0x41], true], [[0xc3, 0xa9], true], [[0xc1, 0x81], false], [[0xed, 0xa0, 0x80], false], [[0xf4, 0x90, 0x80, 0x80], false], [[0xe2, 0x82], false], [[0xf0, 0x9f, 0x98, 0x80], true], [[0xef, 0xbb, 0xbf], true]] as const) {
+    expect(checkRecords(body(0, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0, 0, 1, 1, 0), 1)).toMatch(
+      /timestamp/,
+    );
+    for (const [name, good] of [
+      [[0x41], true],
+      [[0xc3, 0xa9], true],
+      [[0xc1, 0x81], false],
+      [[0xed, 0xa0, 0x80], false],
+      [[0xf4, 0x90, 0x80, 0x80], false],
+      [[0xe2, 0x82], false],
+      [[0xf0, 0x9f, 0x98, 0x80], true],
+      [[0xef, 0xbb, 0xbf], true],
+    ] as const) {
       const bytes = body(0, 0, 0, 1, 1, 2, name.length * 2, ...name, 1);
       expect(checkRecords(bytes, 1) === undefined, String(name)).toBe(good);
       expect(decodeFault(bytes, 1) === undefined, String(name)).toBe(good);

@@ -39,10 +39,22 @@ describe('scanBatches', () => {
   it('walks good batches to the end, and stops when the visitor has seen enough', () => {
     const { bytes, starts } = segment();
     const seen: number[] = [];
-    expect(scanBatches(bytes, 0, EXPECTED, crc32cTable, (_, at) => seen.push(at) > 0)).toEqual({ validUpTo: bytes.length, nextOffset: 106, epoch: 4, stop: 'end', detail: '' });
+    expect(scanBatches(bytes, 0, EXPECTED, crc32cTable, (_, at) => seen.push(at) > 0)).toEqual({
+      validUpTo: bytes.length,
+      nextOffset: 106,
+      epoch: 4,
+      stop: 'end',
+      detail: '',
+    });
     expect(seen).toEqual(starts);
-    expect(scanBatches(bytes, 0, EXPECTED, crc32cTable, () => false)).toMatchObject({ validUpTo: starts[1], nextOffset: 102, stop: 'end' });
-    expect(scanBatches(bytes, starts[2] ?? 0, { offset: 103, epochAtLeast: 3, epochs: EPOCHS }, crc32cTable)).toMatchObject({ nextOffset: 106, stop: 'end' });
+    expect(scanBatches(bytes, 0, EXPECTED, crc32cTable, () => false)).toMatchObject({
+      validUpTo: starts[1],
+      nextOffset: 102,
+      stop: 'end',
+    });
+    expect(
+      scanBatches(bytes, starts[2] ?? 0, { offset: 103, epochAtLeast: 3, epochs: EPOCHS }, crc32cTable),
+    ).toMatchObject({ nextOffset: 106, stop: 'end' });
   });
 
   it('tells prepared space, a cut batch, a wrong offset and a wrong epoch apart', () => {
@@ -50,23 +62,51 @@ describe('scanBatches', () => {
     const padded = new Uint8Array(bytes.length + 100);
     padded.set(bytes);
     expect(scanBatches(padded, 0, EXPECTED, crc32cTable)).toMatchObject({ validUpTo: bytes.length, stop: 'zeros' });
-    expect(scanBatches(padded.subarray(0, bytes.length + 5), 0, EXPECTED, crc32cTable)).toMatchObject({ validUpTo: bytes.length, stop: 'zeros' });
-    expect(scanBatches(bytes.subarray(0, bytes.length - 1), 0, EXPECTED, crc32cTable)).toMatchObject({ validUpTo: starts[3], nextOffset: 104, stop: 'incomplete' });
-    expect(scanBatches(bytes.subarray(0, (starts[3] ?? 0) + 20), 0, EXPECTED, crc32cTable)).toMatchObject({ validUpTo: starts[3], stop: 'incomplete' });
-    expect(scanBatches(bytes, 0, { offset: 99, epochAtLeast: -1 }, crc32cTable)).toMatchObject({ validUpTo: 0, nextOffset: 99, epoch: -1, stop: 'offset' });
-    expect(scanBatches(bytes, 0, { offset: 100, epochAtLeast: 4 }, crc32cTable)).toMatchObject({ validUpTo: 0, stop: 'epoch' });
+    expect(scanBatches(padded.subarray(0, bytes.length + 5), 0, EXPECTED, crc32cTable)).toMatchObject({
+      validUpTo: bytes.length,
+      stop: 'zeros',
+    });
+    expect(scanBatches(bytes.subarray(0, bytes.length - 1), 0, EXPECTED, crc32cTable)).toMatchObject({
+      validUpTo: starts[3],
+      nextOffset: 104,
+      stop: 'incomplete',
+    });
+    expect(scanBatches(bytes.subarray(0, (starts[3] ?? 0) + 20), 0, EXPECTED, crc32cTable)).toMatchObject({
+      validUpTo: starts[3],
+      stop: 'incomplete',
+    });
+    expect(scanBatches(bytes, 0, { offset: 99, epochAtLeast: -1 }, crc32cTable)).toMatchObject({
+      validUpTo: 0,
+      nextOffset: 99,
+      epoch: -1,
+      stop: 'offset',
+    });
+    expect(scanBatches(bytes, 0, { offset: 100, epochAtLeast: 4 }, crc32cTable)).toMatchObject({
+      validUpTo: 0,
+      stop: 'epoch',
+    });
     const history = [{ epoch: leaderEpoch(3), startOffset: offset(100) }];
-    expect(scanBatches(bytes, 0, { ...EXPECTED, epochs: history }, crc32cTable)).toMatchObject({ validUpTo: starts[2], stop: 'epoch' });
+    expect(scanBatches(bytes, 0, { ...EXPECTED, epochs: history }, crc32cTable)).toMatchObject({
+      validUpTo: starts[2],
+      stop: 'epoch',
+    });
   });
 
   it('does not take what a recycled block still holds for data: its offsets are lower', () => {
     const { bytes, starts } = segment();
     const recycled = Uint8Array.from(bytes);
-    const fresh = encodeBatch({ records: [{ timestamp: 1, key: null, value: new Uint8Array((starts[1] ?? 0) - 68) }] }, crc32cTable);
+    const fresh = encodeBatch(
+      { records: [{ timestamp: 1, key: null, value: new Uint8Array((starts[1] ?? 0) - 68) }] },
+      crc32cTable,
+    );
     stampBatch(fresh, 0, 500, 9);
     recycled.set(fresh);
     expect(fresh.length).toBe(starts[1]);
-    expect(scanBatches(recycled, 0, { offset: 500, epochAtLeast: 9 }, crc32cTable)).toMatchObject({ validUpTo: starts[1], nextOffset: 501, stop: 'offset' });
+    expect(scanBatches(recycled, 0, { offset: 500, epochAtLeast: 9 }, crc32cTable)).toMatchObject({
+      validUpTo: starts[1],
+      nextOffset: 501,
+      stop: 'offset',
+    });
   });
 
   it('never fails another way than by a stop, for any change, and never reaches further than the change allows', () => {
@@ -107,9 +147,12 @@ describe('every single flipped bit of a segment', () => {
       if (scanBatches(bytes, 0, EXPECTED, crc32cTable).stop === 'end') missed.push(bit);
     });
     // 3, 3, 4, 4: a first batch of any epoch up to 3, and a last one of any epoch from 4 on.
-    const epochBit = (batch: number, value: number): number => ((starts[batch] ?? 0) + LEADER_EPOCH_AT) * 8 + 31 - value;
+    const epochBit = (batch: number, value: number): number =>
+      ((starts[batch] ?? 0) + LEADER_EPOCH_AT) * 8 + 31 - value;
     const first = [1, 0].map((bit) => epochBit(0, bit));
-    const last = Array.from({ length: 31 }, (_, index) => 30 - index).filter((bit) => bit !== 2).map((bit) => epochBit(3, bit));
+    const last = Array.from({ length: 31 }, (_, index) => 30 - index)
+      .filter((bit) => bit !== 2)
+      .map((bit) => epochBit(3, bit));
     expect(missed).toEqual([...first, ...last]);
   });
 

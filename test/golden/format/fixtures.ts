@@ -4,12 +4,12 @@ import { utf8Encode } from '../../../src/base/bytes.ts';
 import { crc32cTable } from '../../../src/base/checksum.ts';
 import { stampBatch } from '../../../src/format/batch.ts';
 import { encodeCheckpoint, type Checkpoint } from '../../../src/format/checkpoint.ts';
-import { writeOffsetEntry } from '../../../src/format/offset-index.ts';
+import { writeOffsetEntry, type OffsetEntry } from '../../../src/format/offset-index.ts';
 import { encodeOwnerSnapshot } from '../../../src/format/owner-snapshot.ts';
 import { encodeBatch, encodeEpochStart } from '../../../src/format/records.ts';
 import { encodeSeal, type Seal } from '../../../src/format/seal.ts';
 import { encodeSuperblock, type Superblock } from '../../../src/format/superblock.ts';
-import { writeTimeEntry } from '../../../src/format/time-index.ts';
+import { writeTimeEntry, type TimeEntry } from '../../../src/format/time-index.ts';
 
 const AT = 1_700_000_000_000;
 
@@ -19,7 +19,15 @@ export function twoRecords(): Uint8Array {
     {
       records: [
         { timestamp: AT, key: utf8Encode('k1'), value: utf8Encode('hello') },
-        { timestamp: AT + 250, key: null, value: utf8Encode('world'), headers: [{ key: 'event-id', value: utf8Encode('e-7') }, { key: 'flag', value: null }] },
+        {
+          timestamp: AT + 250,
+          key: null,
+          value: utf8Encode('world'),
+          headers: [
+            { key: 'event-id', value: utf8Encode('e-7') },
+            { key: 'flag', value: null },
+          ],
+        },
       ],
       producerId: 4711,
       producerEpoch: 2,
@@ -54,7 +62,17 @@ export function segmentFile(): Uint8Array {
 export const SEAL: Omit<Seal, 'epochsCut'> = {
   baseOffset: offset(41),
   nextOffset: offset(44),
-  facts: { size: 189, crc: 0, batchCount: 2, recordCount: 3, firstTimestamp: AT, maxTimestamp: AT + 250, firstEpoch: 5, lastEpoch: 5, rolledMs: AT + 60_000 },
+  facts: {
+    size: 189,
+    crc: 0,
+    batchCount: 2,
+    recordCount: 3,
+    firstTimestamp: AT,
+    maxTimestamp: AT + 250,
+    firstEpoch: 5,
+    lastEpoch: 5,
+    rolledMs: AT + 60_000,
+  },
   epochs: [{ epoch: leaderEpoch(5), startOffset: offset(41) }],
 };
 
@@ -67,13 +85,38 @@ export function sealFile(): Uint8Array {
 
 export const CHECKPOINTS: readonly Omit<Checkpoint, 'epochsCut'>[] = [
   {
-    sequence: 18, clean: true, recoveryPoint: offset(44), segmentBase: offset(41), segmentPosition: 189, logStart: offset(7), highWatermark: offset(44),
-    epochs: [{ epoch: leaderEpoch(3), startOffset: offset(7) }, { epoch: leaderEpoch(5), startOffset: offset(41) }],
-    active: { size: 189, batchCount: 2, recordCount: 3, firstTimestamp: AT, maxTimestamp: AT + 250, firstEpoch: 5, lastEpoch: 5, crc: 3_254_574_076 },
+    sequence: 18,
+    clean: true,
+    recoveryPoint: offset(44),
+    segmentBase: offset(41),
+    segmentPosition: 189,
+    logStart: offset(7),
+    highWatermark: offset(44),
+    epochs: [
+      { epoch: leaderEpoch(3), startOffset: offset(7) },
+      { epoch: leaderEpoch(5), startOffset: offset(41) },
+    ],
+    active: {
+      size: 189,
+      batchCount: 2,
+      recordCount: 3,
+      firstTimestamp: AT,
+      maxTimestamp: AT + 250,
+      firstEpoch: 5,
+      lastEpoch: 5,
+      crc: 3_254_574_076,
+    },
   },
   {
-    sequence: 17, clean: false, recoveryPoint: offset(42), segmentBase: offset(41), segmentPosition: 82, logStart: offset(7), highWatermark: offset(41),
-    epochs: [{ epoch: leaderEpoch(3), startOffset: offset(7) }], active: undefined,
+    sequence: 17,
+    clean: false,
+    recoveryPoint: offset(42),
+    segmentBase: offset(41),
+    segmentPosition: 82,
+    logStart: offset(7),
+    highWatermark: offset(41),
+    epochs: [{ epoch: leaderEpoch(3), startOffset: offset(7) }],
+    active: undefined,
   },
 ];
 
@@ -82,8 +125,15 @@ export const SUPERBLOCKS: readonly Superblock[] = [
   { sequence: 5, term: 12, vote: 2, incarnation: 3, bootId: 'f3b0c442-98fc-4c14-9afb-f4c8996fb924', clean: true },
 ];
 
-export const OFFSET_ENTRIES = [{ relativeOffset: 31, position: 4112 }, { relativeOffset: 64, position: 8260 }, { relativeOffset: 300, position: 70_001 }] as const;
-export const TIME_ENTRIES = [{ timestamp: AT + 9, relativeOffset: 31 }, { timestamp: AT + 12, relativeOffset: 300 }] as const;
+export const OFFSET_ENTRIES: readonly OffsetEntry[] = [
+  { relativeOffset: 31, position: 4112 },
+  { relativeOffset: 64, position: 8260 },
+  { relativeOffset: 300, position: 70_001 },
+];
+export const TIME_ENTRIES: readonly TimeEntry[] = [
+  { timestamp: AT + 9, relativeOffset: 31 },
+  { timestamp: AT + 12, relativeOffset: 300 },
+];
 
 function joined(first: Uint8Array, second: Uint8Array): Uint8Array {
   const bytes = new Uint8Array(first.length + second.length);
@@ -98,8 +148,10 @@ export const FIXTURES: Readonly<Record<string, () => Uint8Array>> = {
   'batch-epoch-start.bin': epochStart,
   'segment.bin': segmentFile,
   'seal.bin': sealFile,
-  'checkpoint.bin': () => joined(...(CHECKPOINTS.map((checkpoint) => encodeCheckpoint(checkpoint, crc32cTable)) as [Uint8Array, Uint8Array])),
-  'superblock.bin': () => joined(...(SUPERBLOCKS.map((superblock) => encodeSuperblock(superblock, crc32cTable)) as [Uint8Array, Uint8Array])),
+  'checkpoint.bin': () =>
+    joined(...(CHECKPOINTS.map((checkpoint) => encodeCheckpoint(checkpoint, crc32cTable)) as [Uint8Array, Uint8Array])),
+  'superblock.bin': () =>
+    joined(...(SUPERBLOCKS.map((superblock) => encodeSuperblock(superblock, crc32cTable)) as [Uint8Array, Uint8Array])),
   'owner-snapshot.bin': () => encodeOwnerSnapshot(utf8Encode('what the owner knew'), crc32cTable),
   'index.bin': () => {
     const bytes = new Uint8Array(8 * OFFSET_ENTRIES.length);
