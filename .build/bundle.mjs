@@ -84,6 +84,11 @@ try {
 }
 copyFileSync(base, `${output}.tmp`);
 chmodSync(`${output}.tmp`, 0o755);
-const { inject } = require('postject');
-await inject(`${output}.tmp`, 'NODE_SEA_BLOB', readFileSync(blob), { sentinelFuse: 'NODE_SEA_FUSE_fce680ab2cc467b6e072b8b5df1996b2' });
+// Its parser warns about the sections that strip has emptied; what it says is shown only when it fails.
+try {
+  execFileSync(process.execPath, [require.resolve('postject/dist/cli.js'), `${output}.tmp`, 'NODE_SEA_BLOB', blob, '--sentinel-fuse', 'NODE_SEA_FUSE_fce680ab2cc467b6e072b8b5df1996b2'], { stdio: 'pipe' });
+} catch (error) {
+  process.stderr.write(`${error.stdout}${error.stderr}`);
+  throw error;
+}
 renameSync(`${output}.tmp`, output);

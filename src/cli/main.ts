@@ -17,7 +17,9 @@ import { VERSION } from './version.ts';
 /** Where the addon lies; unpacked first, if need be. */
 export type AddonPath = () => string;
 
-const LINE_FEED = '\\n';
+function separatorOption(about: string): Option {
+  return new Option('--separator <BYTES>', about).argParser(separator('--separator')).default(Uint8Array.of(0x0a), '\\n');
+}
 
 function command(name: string, about: string, examples: readonly string[]): Command {
   const made = new Command(name).description(about).showHelpAfterError('(see --help)').exitOverride();
@@ -41,7 +43,7 @@ function produceCommand(): Command {
   ]);
   return withConnection(made)
     .argument('<topic>')
-    .option('--separator <BYTES>', 'what ends a record; escapes \\n \\r \\t \\0 \\xHH', separator('--separator'), separator('--separator')(LINE_FEED))
+    .addOption(separatorOption('what ends a record; escapes \\n \\r \\t \\0 \\xHH'))
     .option('-K, --key-separator <BYTES>', 'what stands between key and value', separator('--key-separator'))
     .option('-H, --header <KEY=VALUE>', 'header of every record; repeatable', keyValue('--header'))
     .option('--whole', 'the whole input is one record')
@@ -71,8 +73,8 @@ function consumeCommand(): Command {
     .option('--partition <N>', 'this partition only', wholeNumber('--partition'))
     .option('-f, --follow', 'go on with new records as they come')
     .option('--max <N>', 'end after so many records', wholeNumber('--max'))
-    .option('--separator <BYTES>', 'written behind each record', separator('--separator'), separator('--separator')(LINE_FEED))
-    .option('--format <TEMPLATE>', FORMAT_HELP.replaceAll('%', '%'), separator('--format'))
+    .addOption(separatorOption('written behind each record'))
+    .option('--format <TEMPLATE>', FORMAT_HELP, separator('--format'))
     .option('--skip-damaged', 'go on behind damaged ranges, naming each on standard error')
     .action(async (topic: string, flags: ConsumeFlags) => {
       const { consume } = await import('./commands/consume.ts');
@@ -149,7 +151,11 @@ function program(addonPath: AddonPath): Command {
   ]);
   top.version(VERSION, '-V, --version').option('--native-dir <DIR>', 'where native parts are unpacked (also RIVULET_NATIVE_DIR)');
   for (const part of [serveCommand(addonPath), topicCommand(), produceCommand(), consumeCommand(), clusterCommand()]) top.addCommand(part);
-  top.addCommand(command('version', 'Prints the version.', []).action(() => process.stdout.write(`rivulet ${VERSION}, Node ${process.versions.node}\n`)));
+  top.addCommand(
+    command('version', 'Prints the version.', []).action(() => {
+      process.stdout.write(`rivulet ${VERSION}, Node ${process.versions.node}\n`);
+    }),
+  );
   return top;
 }
 

@@ -1,0 +1,1 @@
+export async function serve(_flags: unknown, _made: unknown, addonPath: () => string): Promise<void> { console.log(addonPath()); await Promise.resolve(); }
