@@ -29,12 +29,14 @@ export interface MetadataLogOptions {
 
 const SNAPSHOT_EVERY_DEFAULT = 4096;
 const PENDING_MAX_DEFAULT = 4096;
+const GROUP_ENTRIES_MAX = 1024;
+const GROUP_BYTES_MAX = 1024 * 1024;
 /** One node: one leadership, for ever. */
 const TERM = leaderEpoch(0);
 
 interface Proposal {
-  readonly index: number;
   readonly entry: MetadataEntry;
+  readonly bytes: Uint8Array;
   readonly resolve: (outcome: EntryOutcome) => void;
 }
 
@@ -53,7 +55,10 @@ export class LocalMetadataLog implements MetadataLog {
   private readonly follower: ImageFollower;
   private readonly snapshots: MetadataSnapshots;
   private readonly snapshotEvery: number;
-  private readonly pending: Ring<Proposal>;
+  /** Not appended yet. */
+  private readonly waiting: Ring<Proposal>;
+  /** In the one batch that is not synced yet. */
+  private group: readonly Proposal[] = [];
   private readonly listeners = new Set<(applied: AppliedEntry) => void>();
   private applied: number;
   private snapshotIndex: number;
@@ -71,7 +76,7 @@ export class LocalMetadataLog implements MetadataLog {
     this.follower = parts.follower;
     this.leader = { nodeId: nodeId(options.nodeId), term: TERM };
     this.snapshotEvery = options.snapshotEvery ?? SNAPSHOT_EVERY_DEFAULT;
-    this.pending = new Ring(options.pendingMax ?? PENDING_MAX_DEFAULT);
+    this.waiting = new Ring(options.pendingMax ?? PENDING_MAX_DEFAULT);
     log.onAdvance = (): void => {
       this.advance();
     };
@@ -128,19 +133,11 @@ export class LocalMetadataLog implements MetadataLog {
 
   propose(entry: MetadataEntry): Promise<EntryOutcome> {
     if (this.closing !== undefined || this.log.isClosed) return refused('SHUTTING_DOWN', 'the node is stopping');
-    if (this.pending.full) return refused('TOO_MANY_REQUESTS', `${String(this.pending.capacity)} changes of metadata wait already`);
-    const bytes = encodeBatch({ records: [{ timestamp: this.deps.clock.wallMs(), key: null, value: encodeEntry(entry) }] }, this.deps.crc32c);
-    const checked = checkBatch(bytes, 0, this.deps.crc32c);
-    assert(checked.ok, 'what was encoded just now is a batch');
-    const appended = this.log.append(bytes, [{ at: 0, size: checked.size, header: checked.header }], TERM);
-    if (!appended.ok) {
-      // The storage has failed: no answer leaves any more.
-      if (appended.code === 'STORAGE_FAILED') return new Promise(() => undefined);
-      return refused(appended.code, 'the metadata log takes no entry now');
-    }
+    if (this.waiting.full) return refused('TOO_MANY_REQUESTS', `${String(this.waiting.capacity)} changes of metadata wait already`);
     return new Promise((resolve) => {
-      const pushed = this.pending.push({ index: appended.baseOffset, entry, resolve });
+      const pushed = this.waiting.push({ entry, bytes: encodeEntry(entry), resolve });
       assert(pushed, 'room for a proposal was seen before');
+      this.appendGroup();
     });
   }
 
@@ -158,24 +155,61 @@ export class LocalMetadataLog implements MetadataLog {
   }
 
   private async closeOnce(): Promise<void> {
-    while (this.pending.length > 0 && !this.log.failed) await new Promise<void>((resolve) => this.idleWaiters.push(resolve));
+    while (this.group.length + this.waiting.length > 0 && !this.log.failed) await new Promise<void>((resolve) => this.idleWaiters.push(resolve));
     if (this.snapshotting !== undefined) await this.snapshotting;
     await this.follower.close();
   }
 
   private advance(): void {
-    for (let proposal = this.pending.peek(); proposal !== undefined && proposal.index < this.log.syncedOffset; proposal = this.pending.peek()) {
-      this.pending.shift();
-      this.applyOne(proposal);
-    }
-    if (this.pending.length === 0 && this.idleWaiters.length > 0) {
+    const { group } = this;
+    if (group.length === 0 || this.log.syncedOffset <= this.applied + group.length) return;
+    this.group = [];
+    for (const proposal of group) this.applyOne(proposal);
+    this.appendGroup();
+    if (this.group.length === 0 && this.idleWaiters.length > 0) {
       for (const resolve of this.idleWaiters.splice(0)) resolve();
     }
     if (this.applied - this.snapshotIndex >= this.snapshotEvery && this.snapshotting === undefined) this.snapshotInBackground();
   }
 
-  private applyOne({ index, entry, resolve }: Proposal): void {
-    assert(index === this.applied + 1, `entry ${String(index)} applied behind ${String(this.applied)}`);
+  /**
+   * One batch at a time is not synced, and it holds all that came meanwhile. So a power cut can leave a torn batch at the
+   * end, never a hole before a good one, which would have to be taken for damage.
+   */
+  private appendGroup(): void {
+    while (this.group.length === 0 && this.waiting.length > 0) {
+      const group = this.takeGroup();
+      const timestamp = this.deps.clock.wallMs();
+      const bytes = encodeBatch({ records: group.map((proposal) => ({ timestamp, key: null, value: proposal.bytes })) }, this.deps.crc32c);
+      const checked = checkBatch(bytes, 0, this.deps.crc32c);
+      assert(checked.ok, 'what was encoded just now is a batch');
+      const appended = this.log.append(bytes, [{ at: 0, size: checked.size, header: checked.header }], TERM);
+      if (appended.ok) {
+        assert(appended.baseOffset === this.applied + 1, `entry ${String(appended.baseOffset)} appended behind ${String(this.applied)}`);
+        this.group = group;
+        return;
+      }
+      // The storage has failed: no answer leaves any more.
+      if (this.log.failed) return;
+      const code = appended.code === 'STORAGE_FAILED' ? 'SHUTTING_DOWN' : appended.code;
+      for (const { resolve } of group) resolve({ ok: false, code, message: 'the metadata log takes no entry now' });
+    }
+  }
+
+  private takeGroup(): Proposal[] {
+    const group: Proposal[] = [];
+    let size = 0;
+    for (let next = this.waiting.peek(); next !== undefined && group.length < GROUP_ENTRIES_MAX; next = this.waiting.peek()) {
+      size += next.bytes.length;
+      if (group.length > 0 && size > GROUP_BYTES_MAX) break;
+      this.waiting.shift();
+      group.push(next);
+    }
+    return group;
+  }
+
+  private applyOne({ entry, resolve }: Proposal): void {
+    const index = this.applied + 1;
     const { outcome, changes, topics } = apply(this.current, index, entry);
     this.applied = index;
     this.follower.applied(index, changes);
@@ -201,7 +235,7 @@ export class LocalMetadataLog implements MetadataLog {
   }
 }
 
-function refused(code: 'SHUTTING_DOWN' | 'TOO_MANY_REQUESTS' | 'STORAGE_FULL' | 'THROTTLED', message: string): Promise<EntryOutcome> {
+function refused(code: 'SHUTTING_DOWN' | 'TOO_MANY_REQUESTS', message: string): Promise<EntryOutcome> {
   return Promise.resolve({ ok: false, code, message });
 }
 
