@@ -17,8 +17,9 @@ export interface Expected {
   readonly offset: number;
   /** Lowest epoch that may come now. */
   readonly epochAtLeast: number;
-  /** Where it reaches, the epoch of a batch must be the one it names. */
+  /** From its first entry up to `epochsUpTo` (absent: without end), the epoch of a batch must be the one it names. */
   readonly epochs?: readonly EpochEntry[];
+  readonly epochsUpTo?: number;
 }
 
 /**
@@ -50,7 +51,9 @@ export function nextBatch(bytes: Uint8Array, at: number, to: number, expected: E
   if (header.leaderEpoch < expected.epochAtLeast) {
     return stopped('epoch', `leader epoch ${String(header.leaderEpoch)} after ${String(expected.epochAtLeast)}`);
   }
-  const known = expected.epochs === undefined ? undefined : epochAt(expected.epochs, header.baseOffset);
+  const { epochs, epochsUpTo = Number.POSITIVE_INFINITY } = expected;
+  const known =
+    epochs === undefined || header.baseOffset >= epochsUpTo ? undefined : epochAt(epochs, header.baseOffset);
   if (known !== undefined && header.leaderEpoch !== known) {
     return stopped(
       'epoch',

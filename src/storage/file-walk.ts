@@ -1,9 +1,9 @@
 // Walks the batches of a file from a known boundary, in bounded pieces, checking each: structure, checksum, offset, epoch.
 import { offset, position, type Offset } from '../base/brands.ts';
 import type { Crc32c } from '../base/checksum.ts';
-import { readU32 } from '../base/bytes.ts';
-import { BATCH_BYTES_MAX } from '../base/limits.ts';
-import { BATCH_HEADER_BYTES, BATCH_LENGTH_OVERHEAD, checkBatch, type BatchHeader } from '../format/batch.ts';
+import { BATCH_HEADER_BYTES, readBatchHeader, type BatchHeader } from '../format/batch.ts';
+import type { EpochEntry } from '../format/epochs.ts';
+import { declaredSize, isZero, nextBatch } from '../format/scan.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { DiskFile } from '../ports/disk.ts';
 
@@ -16,6 +16,9 @@ export interface WalkFrom {
   readonly epochAtLeast: number;
   /** Nothing is read at or above. */
   readonly to: number;
+  /** Below `epochsUpTo` a batch must have the epoch that this history names. */
+  readonly epochs?: readonly EpochEntry[];
+  readonly epochsUpTo?: number;
 }
 
 /**
@@ -72,21 +75,19 @@ export async function walkFile(
         return isZero(piece, used, got) ? stop('zeros', '') : stop('fault', 'fewer bytes than a header');
       }
       if (isZero(piece, used, used + BATCH_HEADER_BYTES)) return stop('zeros', '');
-      const size = readU32(piece, used + 8) + BATCH_LENGTH_OVERHEAD;
-      if (size > left && size <= BATCH_BYTES_MAX && !isLast) {
+      const size = declaredSize(piece, used);
+      if (size !== undefined && size > left && !isLast) {
         if (size > buffer.length) buffer = new Uint8Array(size);
         break;
       }
-      const checked = checkBatch(piece, used, crc32c);
-      if (!checked.ok) return stop('fault', `${checked.fault}: ${checked.detail}`);
-      const { header } = checked;
-      if (header.baseOffset !== next)
-        return stop('fault', `base offset ${String(header.baseOffset)}, expected ${String(next)}`, header);
-      if (header.leaderEpoch < epoch)
-        return stop('fault', `leader epoch ${String(header.leaderEpoch)} after ${String(epoch)}`, header);
-      const more = visit({ header, position: at, bytes: piece.subarray(used, used + checked.size) });
-      at += checked.size;
-      used += checked.size;
+      const batch = nextBatch(piece, used, got, { ...from, offset: next, epochAtLeast: epoch }, crc32c);
+      if (batch.kind === 'stop') {
+        return stop('fault', `${batch.stop}: ${batch.detail}`, readBatchHeader(piece, used));
+      }
+      const { header } = batch;
+      const more = visit({ header, position: at, bytes: piece.subarray(used, used + batch.size) });
+      at += batch.size;
+      used += batch.size;
       next = offset(header.lastOffset + 1);
       epoch = header.leaderEpoch;
       if (more === false) return stop('stopped', '');
@@ -94,9 +95,4 @@ export async function walkFile(
     await clock.yieldNow();
   }
   return stop('end', '');
-}
-
-export function isZero(bytes: Uint8Array, from: number, to: number): boolean {
-  for (let at = from; at < to; at += 1) if (bytes[at] !== 0) return false;
-  return true;
 }

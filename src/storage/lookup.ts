@@ -55,16 +55,17 @@ async function walkFrom(
   const { clock, crc32c } = state.deps;
   const to = segment.size;
   const end = segment.nextOffset;
+  const epochs = state.epochs.entries;
   await withFile(state, segment, async (file) => {
     const boundary = segment.boundaryBelow(at);
-    let from = { position: boundary.position, offset: offset(boundary.offset), epochAtLeast: -1, to };
+    let from = { position: boundary.position, offset: offset(boundary.offset), epochAtLeast: -1, to, epochs };
     for (;;) {
       const stop = await walkFile(file, clock, crc32c, from, visit);
       if (stop.kind === 'stopped' || stop.offset >= end) return;
       assert(stop.position >= from.position, 'a walk goes forward');
       const resync = await recordDamage(state, segment, file, to, stop);
       if (resync === undefined) return;
-      from = { position: resync.position, offset: resync.offset, epochAtLeast: -1, to };
+      from = { position: resync.position, offset: resync.offset, epochAtLeast: -1, to, epochs };
     }
   });
 }

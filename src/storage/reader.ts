@@ -174,6 +174,16 @@ export class Reader {
               detail: `base offset ${String(checked.header.baseOffset)}, expected ${String(next)}`,
             };
           }
+          // Outside the checksum, and known: the last offset, because the history may begin inside a batch.
+          const epoch = this.state.epochs.epochAt(offset(checked.header.lastOffset));
+          if (epoch !== undefined && epoch !== checked.header.leaderEpoch) {
+            return {
+              kind: 'fault',
+              position: at + used,
+              offset: next,
+              detail: `leader epoch ${String(checked.header.leaderEpoch)}, the history has ${String(epoch)}`,
+            };
+          }
           this.state.metrics.verifiedBytes.add(size);
         }
         next = offset(next + readU32(bytes, used + LAST_OFFSET_DELTA_AT) + 1);

@@ -3,9 +3,13 @@
 import { assert } from '../base/assert.ts';
 import { leaderEpoch, offset, position, type Offset } from '../base/brands.ts';
 import type { Checkpoint } from '../format/checkpoint.ts';
+import type { EpochEntry } from '../format/epochs.ts';
+import { decideRecovery } from '../format/recovery.ts';
 import { segmentFileName } from '../format/segment.ts';
 import type { DiskFile } from '../ports/disk.ts';
 import type { LoadedCheckpoint } from './checkpoint-file.ts';
+import type { Resync } from './damage.ts';
+import { EpochHistory } from './epoch-history.ts';
 import { walkFile, type WalkStop } from './file-walk.ts';
 import type { LogState } from './log-state.ts';
 import { quarantineBytes, quarantineMove } from './quarantine.ts';
@@ -87,7 +91,7 @@ async function openClean(state: LogState, last: Segment, checkpoint: Checkpoint)
   last.appendedFrom = active.size;
   state.restore(
     { logStart: checkpoint.logStart, logEnd: checkpoint.recoveryPoint, synced: checkpoint.recoveryPoint },
-    checkpoint.epochs,
+    await epochsOf(state, checkpoint),
   );
   state.highWatermark = checkpoint.highWatermark;
   if (active.size === 0) last.index = new SegmentIndex(state.config.indexIntervalBytes);
@@ -96,7 +100,7 @@ async function openClean(state: LogState, last: Segment, checkpoint: Checkpoint)
 }
 
 async function recoverTail(state: LogState, checkpoint: Checkpoint | undefined, found: Findings): Promise<Segment[]> {
-  const epochs = checkpoint === undefined ? await epochsOfSealed(state) : checkpoint.epochs;
+  const epochs = await epochsOf(state, checkpoint);
   const firstBase = state.segments[0]?.baseOffset ?? offset(0);
   const logStart = checkpoint?.logStart ?? firstBase;
   const start = whereToWalk(state, checkpoint);
@@ -110,9 +114,15 @@ async function recoverTail(state: LogState, checkpoint: Checkpoint | undefined, 
     offset(Math.min(firstBase, Math.max(start.offset, logStart))),
     'the first segment files are gone',
   );
-  const walked = await walkTail(state, start, found);
+  const walked = await walkTail(state, start, checkpoint?.recoveryPoint ?? start.offset, found);
   await finishTail(state, checkpoint?.recoveryPoint ?? start.offset, logStart);
   return walked;
+}
+
+interface TailFrom {
+  readonly position: number;
+  readonly offset: Offset;
+  readonly recoveryPoint: Offset;
 }
 
 interface WalkStart {
@@ -135,6 +145,20 @@ function whereToWalk(state: LogState, checkpoint: Checkpoint | undefined): WalkS
   return { index: Math.max(0, below), position: 0, offset: segment.baseOffset };
 }
 
+/** The checkpoint's history, and before it, or without it, what the seals say. */
+async function epochsOf(state: LogState, checkpoint: Checkpoint | undefined): Promise<readonly EpochEntry[]> {
+  if (checkpoint !== undefined && !checkpoint.epochsCut) return checkpoint.epochs;
+  const sealed = await epochsOfSealed(state);
+  if (checkpoint === undefined) return sealed;
+  const first = checkpoint.epochs[0];
+  const older = sealed.filter(
+    (entry) => first === undefined || (entry.epoch < first.epoch && entry.startOffset < first.startOffset),
+  );
+  const history = new EpochHistory([...older, ...checkpoint.epochs]);
+  history.retain(checkpoint.logStart);
+  return history.entries;
+}
+
 async function epochsOfSealed(
   state: LogState,
 ): Promise<{ epoch: ReturnType<typeof leaderEpoch>; startOffset: Offset }[]> {
@@ -144,7 +168,7 @@ async function epochsOfSealed(
   };
   for (const segment of state.segments.filter((each) => each.sealed)) {
     const seal = await readSeal(state, segment);
-    if (seal !== undefined) {
+    if (seal !== undefined && !seal.epochsCut) {
       if (seal.facts.firstEpoch >= 0) add(seal.facts.firstEpoch, segment.baseOffset);
       for (const entry of seal.epochs) add(entry.epoch, entry.startOffset);
       continue;
@@ -161,9 +185,9 @@ async function epochsOfSealed(
 }
 
 /** Walks segment after segment. Returns those that are to be sealed anew. */
-async function walkTail(state: LogState, start: WalkStart, found: Findings): Promise<Segment[]> {
+async function walkTail(state: LogState, start: WalkStart, recoveryPoint: Offset, found: Findings): Promise<Segment[]> {
   const walked: Segment[] = [];
-  let from = { position: start.position, offset: start.offset };
+  let from: TailFrom = { position: start.position, offset: start.offset, recoveryPoint };
   for (let index = start.index; index < state.segments.length; index += 1) {
     const segment = state.segments[index];
     assert(segment !== undefined, 'a segment to walk');
@@ -186,7 +210,7 @@ async function walkTail(state: LogState, start: WalkStart, found: Findings): Pro
     }
     const next = state.segments[index + 1];
     if (next === undefined) break;
-    from = { position: 0, offset: next.baseOffset };
+    from = { position: 0, offset: next.baseOffset, recoveryPoint };
   }
   return walked;
 }
@@ -202,15 +226,17 @@ async function walkOne(
   state: LogState,
   segment: Segment,
   file: DiskFile,
-  from: { readonly position: number; readonly offset: Offset },
+  from: TailFrom,
   isLast: boolean,
   found: Findings,
 ): Promise<TailEnd> {
   const { clock, crc32c } = state.deps;
   const size = await state.health.guard('looking at a segment failed', () => file.size());
   const boundary = segment.nextOffset;
+  // What the checkpoint knows of epochs is whole up to the recovery point, and only there.
+  const history = { epochs: [...state.epochs.entries], epochsUpTo: from.recoveryPoint };
   // Shorter than what was synced: walked from its start, to see what is left.
-  let at = from.position <= size ? from : { position: 0, offset: segment.baseOffset };
+  let at: Resync = from.position <= size ? from : { position: 0, offset: segment.baseOffset };
   await state.health.guard('reading a segment failed', () => file.dropCache(position(0), size));
   for (;;) {
     const stop = await state.health.guard('reading a segment failed', () =>
@@ -218,9 +244,11 @@ async function walkOne(
         file,
         clock,
         crc32c,
-        { ...at, epochAtLeast: state.epochs.epochAt(at.offset) ?? -1, to: size },
+        { ...at, ...history, epochAtLeast: state.epochs.epochAt(at.offset) ?? -1, to: size },
         ({ header }) => {
-          state.epochs.begin(leaderEpoch(header.leaderEpoch), offset(header.baseOffset));
+          // What is walked again below the recovery point is in the history already.
+          if (header.leaderEpoch > state.epochs.latest)
+            state.epochs.begin(leaderEpoch(header.leaderEpoch), offset(header.baseOffset));
           return isLast || header.lastOffset + 1 < boundary;
         },
       ),
@@ -236,7 +264,7 @@ async function walkOne(
 interface Stopped {
   readonly stop: WalkStop;
   readonly size: number;
-  readonly from: { readonly offset: Offset };
+  readonly from: TailFrom;
   readonly isLast: boolean;
   readonly boundary: Offset;
 }
@@ -249,7 +277,6 @@ async function decideStop(
   found: Findings,
 ): Promise<{ readonly end: TailEnd } | { readonly resume: { readonly position: number; readonly offset: Offset } }> {
   const { health, config } = state;
-  const below = stop.offset < from.offset;
   const continuation =
     stop.kind === 'end'
       ? undefined
@@ -257,25 +284,30 @@ async function decideStop(
           findContinuation(state, file, stop.position, size, stop.offset),
         );
   const laterHolds = !isLast && (await laterHoldsBatches(state, segment));
-  if (below || (config.fsync === 'always' && (continuation !== undefined || laterHolds))) {
-    if (continuation !== undefined && (isLast || continuation.offset < boundary)) {
-      state.addDamage(stop.offset, continuation.offset, `${segment.path} at ${String(stop.position)}: ${stop.detail}`);
-      segment.resyncs.push(continuation);
-      return { resume: continuation };
+  const decision = decideRecovery({
+    segment: isLast ? 'active' : (await readSeal(state, segment)) === undefined ? 'rolled' : 'sealed',
+    fsync: config.fsync,
+    stopOffset: stop.offset,
+    recoveryPoint: from.recoveryPoint,
+    boundary: isLast ? from.recoveryPoint : boundary,
+    fault: stop.kind === 'end' || stop.kind === 'zeros' ? stop.kind : 'fault',
+    continuation: continuation?.offset,
+    laterHolds,
+    tornHeader: await isTornBatch(file, stop.position, size, stop.offset),
+    recycles: config.preallocate === 'recycle',
+  });
+  if (decision.kind === 'damaged') {
+    state.addDamage(stop.offset, offset(decision.to), `${segment.path} at ${String(stop.position)}: ${stop.detail}`);
+    if (!decision.resumes || continuation === undefined) {
+      return { end: { position: size, offset: offset(decision.to), cut: false } };
     }
-    const lostTo = isLast ? from.offset : boundary;
-    state.addDamage(stop.offset, lostTo, `${segment.path} at ${String(stop.position)}: ${stop.detail}`);
-    return { end: { position: size, offset: offset(Math.max(stop.offset, lostTo)), cut: false } };
+    segment.resyncs.push(continuation);
+    return { resume: continuation };
   }
-  if (continuation !== undefined || laterHolds) found.tailHole = true;
-  const torn =
-    continuation !== undefined ||
-    (await isTornBatch(file, stop.position, size, stop.offset)) ||
-    config.preallocate !== 'recycle';
-  const lostEnd =
-    stop.kind === 'end' || !torn
-      ? stop.position
-      : await health.guard('reading a segment failed', () => nonZeroEnd(state, file, stop.position, size));
+  if (decision.tailHole) found.tailHole = true;
+  const lostEnd = decision.quarantine
+    ? await health.guard('reading a segment failed', () => nonZeroEnd(state, file, stop.position, size))
+    : stop.position;
   if (lostEnd > stop.position || laterHolds) {
     found.cutReason = stop.detail === '' ? 'a hole' : stop.detail;
     await quarantineTail(state, file, stop, lostEnd, found);

@@ -5,7 +5,7 @@ import { decodeSeal, SEAL_BYTES_MAX, type Seal } from '../format/seal.ts';
 import { timeEntriesFit } from '../format/time-index.ts';
 import type { DiskFile } from '../ports/disk.ts';
 import { recordDamage } from './damage.ts';
-import { walkFile, type WalkedBatch } from './file-walk.ts';
+import { walkFile, type WalkedBatch, type WalkFrom } from './file-walk.ts';
 import { isPressure } from './health.ts';
 import type { LogState } from './log-state.ts';
 import { sidePath, withFile, writeDerivedFiles } from './sealing.ts';
@@ -128,7 +128,9 @@ async function walkSegment(state: LogState, segment: Segment, file: DiskFile): P
   if (segment.index === undefined) await loadIndexFiles(state, segment, fileSize);
   let crc = 0;
   let intact = true;
-  let from = { position: 0, offset: segment.baseOffset, epochAtLeast: -1, to: fileSize };
+  // A changed epoch in a header is found by nothing else.
+  const history = { epochs: [...state.epochs.entries], epochsUpTo: state.logEnd, to: fileSize };
+  let from: WalkFrom = { ...history, position: 0, offset: segment.baseOffset, epochAtLeast: -1 };
   const visit = ({ header, position: at, bytes }: WalkedBatch): boolean => {
     index.note(header.baseOffset - segment.baseOffset, at, facts.maxTimestamp, !intact && at === from.position);
     if (facts.recordCount === 0) {
@@ -152,7 +154,7 @@ async function walkSegment(state: LogState, segment: Segment, file: DiskFile): P
       facts.size = fileSize;
       break;
     }
-    from = { position: resync.position, offset: resync.offset, epochAtLeast: stop.epoch, to: fileSize };
+    from = { ...history, position: resync.position, offset: resync.offset, epochAtLeast: stop.epoch };
   }
   facts.crc = intact ? crc : undefined;
   facts.rolledMs = segment.facts?.rolledMs ?? state.deps.clock.wallMs();

@@ -3,8 +3,8 @@ import { offset, position, type Offset } from '../base/brands.ts';
 import { readI64, readU32 } from '../base/bytes.ts';
 import { BATCH_BYTES_MAX } from '../base/limits.ts';
 import { BATCH_HEADER_BYTES, BATCH_LENGTH_OVERHEAD, checkBatch, type BatchHeader } from '../format/batch.ts';
+import { isZero } from '../format/scan.ts';
 import type { DiskFile } from '../ports/disk.ts';
-import { isZero } from './file-walk.ts';
 import type { LogState } from './log-state.ts';
 
 const PIECE_BYTES = 1024 * 1024;

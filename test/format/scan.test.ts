@@ -92,6 +92,19 @@ describe('scanBatches', () => {
     });
   });
 
+  it('asks a history only where it reaches: from its first entry up to its end', () => {
+    const { bytes, starts } = segment();
+    const wrong = [{ epoch: leaderEpoch(9), startOffset: offset(102) }];
+    expect(scanBatches(bytes, 0, { ...EXPECTED, epochs: wrong }, crc32cTable)).toMatchObject({
+      validUpTo: starts[1],
+      stop: 'epoch',
+    });
+    expect(scanBatches(bytes, 0, { ...EXPECTED, epochs: wrong, epochsUpTo: 102 }, crc32cTable)).toMatchObject({
+      nextOffset: 106,
+      stop: 'end',
+    });
+  });
+
   it('does not take what a recycled block still holds for data: its offsets are lower', () => {
     const { bytes, starts } = segment();
     const recycled = Uint8Array.from(bytes);

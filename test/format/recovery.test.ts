@@ -1,0 +1,180 @@
+import { describe, expect, it } from 'vitest';
+import { decideRecovery, type RecoveryDecision, type TailFinding } from '../../src/format/recovery.ts';
+
+// The stop is at offset 100; the recovery point at 80 (above it) or 120 (below it); the next segment begins at 150.
+const STOP = 100;
+const NEXT_SEGMENT = 150;
+const SEGMENTS = ['active', 'rolled', 'sealed'] as const;
+const PLACES = ['above', 'below'] as const;
+const POLICIES = ['always', 'interval', 'never'] as const;
+const FAULTS = ['end', 'zeros', 'fault'] as const;
+/** nothing: no intact batch behind the stop. here: one in this file, at 110. later: a later segment begins with one. */
+const FOLLOWS = ['nothing', 'here', 'later', 'here and later'] as const;
+
+interface Case {
+  readonly segment: (typeof SEGMENTS)[number];
+  readonly place: (typeof PLACES)[number];
+  readonly fsync: (typeof POLICIES)[number];
+  readonly fault: (typeof FAULTS)[number];
+  readonly follows: (typeof FOLLOWS)[number];
+  readonly tornHeader: boolean;
+  readonly recycles: boolean;
+}
+
+function possible({ segment, fault, follows }: Case): boolean {
+  // Nothing is behind the end of a file, and nothing comes after the active segment.
+  if (fault === 'end' && follows.startsWith('here')) return false;
+  return segment !== 'active' || !follows.endsWith('later');
+}
+
+function allCases(): readonly Case[] {
+  const cases: Case[] = [];
+  for (const segment of SEGMENTS)
+    for (const place of PLACES)
+      for (const fsync of POLICIES)
+        for (const fault of FAULTS)
+          for (const follows of FOLLOWS)
+            for (const tornHeader of [false, true])
+              for (const recycles of [false, true])
+                cases.push({ segment, place, fsync, fault, follows, tornHeader, recycles });
+  return cases.filter(possible);
+}
+
+function findingOf({ segment, place, fsync, fault, follows, tornHeader, recycles }: Case): TailFinding {
+  const recoveryPoint = place === 'below' ? 120 : 80;
+  return {
+    segment,
+    fsync,
+    stopOffset: STOP,
+    recoveryPoint,
+    boundary: segment === 'active' ? recoveryPoint : NEXT_SEGMENT,
+    fault,
+    continuation: follows.startsWith('here') ? 110 : undefined,
+    laterHolds: follows.endsWith('later'),
+    tornHeader,
+    recycles,
+  };
+}
+
+// What happens, written out by hand: rows by segment and place, columns by policy and what follows.
+//                                       always                                              interval, never
+//                                       nothing        here        later       both         nothing        here          later         both
+const TABLE: Readonly<Record<string, readonly string[]>> = {
+  'active above': /*  */ [
+    'cut',
+    /*     */ 'to 110',
+    '-',
+    /*    */ '-',
+    /*   */ 'cut',
+    /*     */ 'cut, a hole',
+    '-',
+    /*         */ '-',
+  ],
+  'active below': /*  */ [
+    'lost to 120',
+    'to 110',
+    '-',
+    /*    */ '-',
+    /*   */ 'lost to 120',
+    'to 110',
+    /*   */ '-',
+    /*         */ '-',
+  ],
+  'rolled above': /*  */ [
+    'cut',
+    /*     */ 'to 110',
+    'lost to 150',
+    'to 110',
+    'cut',
+    /*  */ 'cut, a hole',
+    'cut, a hole',
+    'cut, a hole',
+  ],
+  'rolled below': /*  */ [
+    'lost to 150',
+    'to 110',
+    'lost to 150',
+    'to 110',
+    'lost to 150',
+    'to 110',
+    'lost to 150',
+    'to 110',
+  ],
+  'sealed above': /*  */ [
+    'lost to 150',
+    'to 110',
+    'lost to 150',
+    'to 110',
+    'lost to 150',
+    'to 110',
+    'lost to 150',
+    'to 110',
+  ],
+  'sealed below': /*  */ [
+    'lost to 150',
+    'to 110',
+    'lost to 150',
+    'to 110',
+    'lost to 150',
+    'to 110',
+    'lost to 150',
+    'to 110',
+  ],
+};
+
+function described(decision: RecoveryDecision): string {
+  if (decision.kind === 'cut') return decision.tailHole ? 'cut, a hole' : 'cut';
+  return `${decision.resumes ? 'to' : 'lost to'} ${String(decision.to)}`;
+}
+
+describe('decideRecovery', () => {
+  it('decides every combination as the table says', () => {
+    const cases = allCases();
+    expect(cases).toHaveLength(600);
+    for (const each of cases) {
+      const column = FOLLOWS.indexOf(each.follows) + (each.fsync === 'always' ? 0 : FOLLOWS.length);
+      const expected = TABLE[`${each.segment} ${each.place}`]?.[column];
+      expect(described(decideRecovery(findingOf(each))), JSON.stringify(each)).toBe(expected);
+    }
+  });
+
+  it('never cuts below the recovery point, in a sealed segment, or before what an answer may have promised', () => {
+    for (const each of allCases()) {
+      if (decideRecovery(findingOf(each)).kind !== 'cut') continue;
+      expect(each.place, JSON.stringify(each)).toBe('above');
+      expect(each.segment, JSON.stringify(each)).not.toBe('sealed');
+      if (each.fsync === 'always') expect(each.follows, JSON.stringify(each)).toBe('nothing');
+    }
+  });
+
+  it('keeps what it cuts, unless it is of an earlier life of a recycled file', () => {
+    for (const each of allCases()) {
+      const decision = decideRecovery(findingOf(each));
+      if (decision.kind !== 'cut') continue;
+      const ours = each.follows.startsWith('here') || each.tornHeader || !each.recycles;
+      expect(decision.quarantine, JSON.stringify(each)).toBe(each.fault !== 'end' && ours);
+    }
+  });
+
+  it('does not go on at a batch that belongs to the next segment', () => {
+    const finding = findingOf({
+      segment: 'sealed',
+      place: 'below',
+      fsync: 'always',
+      fault: 'fault',
+      follows: 'here',
+      tornHeader: false,
+      recycles: true,
+    });
+    expect(decideRecovery({ ...finding, continuation: NEXT_SEGMENT })).toEqual({
+      kind: 'damaged',
+      to: NEXT_SEGMENT,
+      resumes: false,
+    });
+    expect(decideRecovery({ ...finding, continuation: NEXT_SEGMENT - 1 })).toEqual({
+      kind: 'damaged',
+      to: NEXT_SEGMENT - 1,
+      resumes: true,
+    });
+  });
+});
