@@ -165,8 +165,15 @@ export interface ReadRecord {
   readonly value: string;
 }
 
+function recordsIn(bytes: Uint8Array, from: number): ReadRecord[] {
+  return checked(bytes).filter(({ header }) => !header.isControl).flatMap(({ at, size, header }) =>
+    decodeRecords(bytes.subarray(at + 61, at + size), header)
+      .filter((record) => record.offset >= from)
+      .map((record) => ({ offset: record.offset, epoch: header.leaderEpoch, value: new TextDecoder().decode(record.value ?? new Uint8Array()) })));
+}
+
 /** All that a consumer sees from an offset on, control batches left out. */
-export async function readAll(replica: Replica, from = 0): Promise<ReadRecord[]> {
+export async function readAll(replica: Replica, from = 0, damaged?: (from: number, to: number) => void): Promise<ReadRecord[]> {
   const records: ReadRecord[] = [];
   for (let next = offset(from); ; ) {
     const result = replica.fetch({ offset: next, maxBytes: 8192, lastFetchedEpoch: -1, currentLeaderEpoch: -1 });
@@ -175,16 +182,16 @@ export async function readAll(replica: Replica, from = 0): Promise<ReadRecord[]>
       await replica.prepare(next, 8192);
       continue;
     }
+    if (result.kind === 'failed' && result.code === 'DAMAGED_RANGE' && damaged !== undefined && result.resumeOffset !== undefined) {
+      damaged(next, result.resumeOffset);
+      next = result.resumeOffset;
+      continue;
+    }
     if (result.kind === 'failed') throw new Error(`fetch at ${String(next)}: ${result.code}`);
     for (const slice of result.slices) {
       const bytes = Uint8Array.from(slice.view);
       slice.release();
-      for (const { at, size, header } of checked(bytes)) {
-        if (header.isControl) continue;
-        for (const record of decodeRecords(bytes.subarray(at + 61, at + size), header)) {
-          if (record.offset >= next) records.push({ offset: record.offset, epoch: header.leaderEpoch, value: new TextDecoder().decode(record.value ?? new Uint8Array()) });
-        }
-      }
+      records.push(...recordsIn(bytes, next));
     }
     next = result.nextOffset;
   }
