@@ -1,6 +1,6 @@
-import { defineConfig } from 'vitest/config';
+import { defineConfig, type ViteUserConfig } from 'vitest/config';
 
-export default defineConfig({
+const config: ViteUserConfig = defineConfig({
   root: new URL('..', import.meta.url).pathname,
   test: {
     pool: 'forks',
@@ -11,3 +11,4 @@ export default defineConfig({
     include: ['test/**/*.test.ts'],
   },
 });
+export default config;
