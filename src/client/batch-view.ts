@@ -4,16 +4,28 @@ import { DecodeError, readI32, readI64, readU16, readU32, utf8Decode } from '../
 import type { Crc32c } from '../base/checksum.ts';
 import { codecName } from '../base/codec.ts';
 import { BATCH_BYTES_MAX, BATCH_RECORDS_MAX, BATCH_UNCOMPRESSED_BYTES_MAX } from '../base/limits.ts';
+import {
+  APPEND_TIME_BIT,
+  ATTRIBUTES_AT,
+  BASE_OFFSET_AT,
+  BASE_TIMESTAMP_AT,
+  BATCH_HEADER_BYTES,
+  BATCH_LENGTH_AT,
+  BATCH_LENGTH_OVERHEAD,
+  CODEC_MASK,
+  CONTROL_BIT,
+  CRC_AT,
+  CRC_COVERS_FROM,
+  LAST_OFFSET_DELTA_AT,
+  LEADER_EPOCH_AT,
+  MAGIC,
+  MAGIC_AT,
+  MAX_TIMESTAMP_AT,
+  RECORD_COUNT_AT,
+} from '../format/batch.ts';
+import { RECORD_BYTES_MIN } from '../format/records.ts';
 import { CompressionError, type Compression } from '../ports/compression.ts';
 import type { ConsumedBatch, ConsumedRecord, RecordHeaderValue } from './api.ts';
-
-const HEADER_BYTES = 61;
-const LENGTH_OVERHEAD = 12;
-const CODEC_MASK = 0x07;
-const CONTROL_BIT = 0x20;
-const APPEND_TIME_BIT = 0x08;
-/** Least bytes of a record: length, attributes, three deltas and lengths, header count. */
-const RECORD_BYTES_MIN = 7;
 
 export interface StoredBatch {
   /** Where the batch begins and ends in the bytes it was found in. */
@@ -28,23 +40,34 @@ export interface StoredBatch {
 
 /** Header and checksum at `at`. Undefined: the bytes end before the batch does. Throws DecodeError on anything untrue. */
 export function readStoredBatch(bytes: Uint8Array, at: number, crc32c: Crc32c): StoredBatch | undefined {
-  if (bytes.length - at < HEADER_BYTES) return undefined;
-  const size = LENGTH_OVERHEAD + readI32(bytes, at + 8);
-  if (size < HEADER_BYTES || size > BATCH_BYTES_MAX) throw new DecodeError(`batch of ${String(size)} bytes`, at + 8);
+  if (bytes.length - at < BATCH_HEADER_BYTES) return undefined;
+  const size = BATCH_LENGTH_OVERHEAD + readI32(bytes, at + BATCH_LENGTH_AT);
+  if (size < BATCH_HEADER_BYTES || size > BATCH_BYTES_MAX)
+    throw new DecodeError(`batch of ${String(size)} bytes`, at + BATCH_LENGTH_AT);
   if (bytes.length - at < size) return undefined;
-  if (bytes[at + 16] !== 2) throw new DecodeError(`batch magic ${String(bytes[at + 16])}`, at + 16);
-  const stored = readU32(bytes, at + 17);
-  const found = crc32c(bytes.subarray(at + 21, at + size));
-  if (stored !== found) throw new DecodeError(`checksum ${found.toString(16)}, the batch says ${stored.toString(16)}`, at + 17);
-  const baseOffset = readI64(bytes, at);
-  const lastDelta = readI32(bytes, at + 23);
-  const recordCount = readI32(bytes, at + 57);
+  if (bytes[at + MAGIC_AT] !== MAGIC)
+    throw new DecodeError(`batch magic ${String(bytes[at + MAGIC_AT])}`, at + MAGIC_AT);
+  const stored = readU32(bytes, at + CRC_AT);
+  const found = crc32c(bytes.subarray(at + CRC_COVERS_FROM, at + size));
+  if (stored !== found)
+    throw new DecodeError(`checksum ${found.toString(16)}, the batch says ${stored.toString(16)}`, at + CRC_AT);
+  const baseOffset = readI64(bytes, at + BASE_OFFSET_AT);
+  const lastDelta = readI32(bytes, at + LAST_OFFSET_DELTA_AT);
+  const recordCount = readI32(bytes, at + RECORD_COUNT_AT);
   if (baseOffset === undefined || baseOffset < 0 || lastDelta < 0) throw new DecodeError('offsets of the batch', at);
   if (recordCount < 1 || recordCount > BATCH_RECORDS_MAX || lastDelta !== recordCount - 1) {
-    throw new DecodeError(`${String(recordCount)} records, last delta ${String(lastDelta)}`, at + 57);
+    throw new DecodeError(`${String(recordCount)} records, last delta ${String(lastDelta)}`, at + RECORD_COUNT_AT);
   }
-  const isControl = (readU16(bytes, at + 21) & CONTROL_BIT) !== 0;
-  return { at, end: at + size, baseOffset, lastOffset: baseOffset + lastDelta, leaderEpoch: readI32(bytes, at + 12), isControl, recordCount };
+  const isControl = (readU16(bytes, at + ATTRIBUTES_AT) & CONTROL_BIT) !== 0;
+  return {
+    at,
+    end: at + size,
+    baseOffset,
+    lastOffset: baseOffset + lastDelta,
+    leaderEpoch: readI32(bytes, at + LEADER_EPOCH_AT),
+    isControl,
+    recordCount,
+  };
 }
 
 export interface BatchPlace {
@@ -57,24 +80,33 @@ export interface BatchPlace {
 }
 
 /** Throws DecodeError when data or structure are not what the header says; decompression is bounded. */
-export function openBatch(bytes: Uint8Array, stored: StoredBatch, place: BatchPlace, compression: Compression): BatchView {
-  const attributes = readU16(bytes, stored.at + 21);
+export function openBatch(
+  bytes: Uint8Array,
+  stored: StoredBatch,
+  place: BatchPlace,
+  compression: Compression,
+): BatchView {
+  const attributes = readU16(bytes, stored.at + ATTRIBUTES_AT);
   const codec = codecName(attributes & CODEC_MASK);
-  if (codec === undefined) throw new DecodeError(`codec ${String(attributes & CODEC_MASK)}`, stored.at + 21);
-  const packed = bytes.subarray(stored.at + HEADER_BYTES, stored.end);
+  if (codec === undefined) throw new DecodeError(`codec ${String(attributes & CODEC_MASK)}`, stored.at + ATTRIBUTES_AT);
+  const packed = bytes.subarray(stored.at + BATCH_HEADER_BYTES, stored.end);
   let records: Uint8Array;
   try {
     records = codec === 'none' ? packed : compression.decompress(codec, packed, BATCH_UNCOMPRESSED_BYTES_MAX);
   } catch (error) {
-    if (error instanceof CompressionError) throw new DecodeError(error.message, stored.at + HEADER_BYTES);
+    if (error instanceof CompressionError) throw new DecodeError(error.message, stored.at + BATCH_HEADER_BYTES);
     throw error;
   }
   if (records.length < stored.recordCount * RECORD_BYTES_MIN) {
-    throw new DecodeError(`${String(stored.recordCount)} records cannot be in ${String(records.length)} bytes`, stored.at + 57);
+    throw new DecodeError(
+      `${String(stored.recordCount)} records cannot be in ${String(records.length)} bytes`,
+      stored.at + RECORD_COUNT_AT,
+    );
   }
   const positions = recordPositions(records, stored.recordCount);
-  const baseTimestamp = readI64(bytes, stored.at + 27) ?? -1;
-  const appendTime = (attributes & APPEND_TIME_BIT) === 0 ? undefined : (readI64(bytes, stored.at + 35) ?? -1);
+  const baseTimestamp = readI64(bytes, stored.at + BASE_TIMESTAMP_AT) ?? -1;
+  const appendTime =
+    (attributes & APPEND_TIME_BIT) === 0 ? undefined : (readI64(bytes, stored.at + MAX_TIMESTAMP_AT) ?? -1);
   return new BatchView(stored, place, records, positions, baseTimestamp, appendTime);
 }
 
@@ -95,7 +127,8 @@ function recordPositions(records: Uint8Array, count: number): Uint32Array {
     } while (byte >= 0x80 && shift < 35);
     length = (length >>> 1) ^ -(length & 1);
     const end = at + length;
-    if (length < RECORD_BYTES_MIN - 1 || end > records.length) throw new DecodeError(`record ${String(index)} has ${String(length)} bytes`, start);
+    if (length < RECORD_BYTES_MIN - 1 || end > records.length)
+      throw new DecodeError(`record ${String(index)} has ${String(length)} bytes`, start);
     positions[index] = at;
     // Attributes, then the timestamp delta, then the offset delta, which must be dense.
     at += 1;
@@ -109,7 +142,8 @@ function recordPositions(records: Uint8Array, count: number): Uint32Array {
       shift += 7;
       at += 1;
     } while (byte >= 0x80 && shift < 35);
-    if (delta !== index << 1 || at > end) throw new DecodeError(`record ${String(index)} has another offset delta`, start);
+    if (delta !== index << 1 || at > end)
+      throw new DecodeError(`record ${String(index)} has another offset delta`, start);
     at = end;
   }
   if (at !== records.length) throw new DecodeError(`${String(records.length - at)} bytes behind the last record`, at);
@@ -131,7 +165,12 @@ export class BatchView implements ConsumedBatch {
   readonly #skip: number;
 
   constructor(
-    stored: StoredBatch, place: BatchPlace, records: Uint8Array, positions: Uint32Array, baseTimestamp: number, appendTime: number | undefined,
+    stored: StoredBatch,
+    place: BatchPlace,
+    records: Uint8Array,
+    positions: Uint32Array,
+    baseTimestamp: number,
+    appendTime: number | undefined,
   ) {
     this.topic = place.topic;
     this.partition = place.partition;
@@ -149,7 +188,8 @@ export class BatchView implements ConsumedBatch {
 
   record(index: number): RecordView {
     const at = this.#positions[index + this.#skip];
-    if (at === undefined || index < 0 || index >= this.length) throw new RangeError(`record ${String(index)} of ${String(this.length)}`);
+    if (at === undefined || index < 0 || index >= this.length)
+      throw new RangeError(`record ${String(index)} of ${String(this.length)}`);
     return new RecordView(this, at, this.baseOffset + index);
   }
 

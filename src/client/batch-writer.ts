@@ -4,23 +4,27 @@ import { utf8Encode, varintSize, varlongSize, writeI64, writeU16, writeU32 } fro
 import type { Crc32c } from '../base/checksum.ts';
 import { CODECS, type CodecName } from '../base/codec.ts';
 import { BATCH_RECORDS_MAX } from '../base/limits.ts';
+import {
+  ATTRIBUTES_AT,
+  BASE_OFFSET_AT,
+  BASE_SEQUENCE_AT,
+  BASE_TIMESTAMP_AT,
+  BATCH_HEADER_BYTES,
+  BATCH_LENGTH_AT,
+  BATCH_LENGTH_OVERHEAD,
+  CRC_AT,
+  CRC_COVERS_FROM,
+  LAST_OFFSET_DELTA_AT,
+  LEADER_EPOCH_AT,
+  MAGIC,
+  MAGIC_AT,
+  MAX_TIMESTAMP_AT,
+  PRODUCER_EPOCH_AT,
+  PRODUCER_ID_AT,
+  RECORD_COUNT_AT,
+} from '../format/batch.ts';
 import type { Compression } from '../ports/compression.ts';
 
-const HEADER_BYTES = 61;
-const AT_BATCH_LENGTH = 8;
-const AT_LEADER_EPOCH = 12;
-const AT_MAGIC = 16;
-const AT_CRC = 17;
-const AT_ATTRIBUTES = 21;
-const AT_LAST_OFFSET_DELTA = 23;
-const AT_BASE_TIMESTAMP = 27;
-const AT_MAX_TIMESTAMP = 35;
-const AT_PRODUCER_ID = 43;
-const AT_PRODUCER_EPOCH = 51;
-const AT_BASE_SEQUENCE = 53;
-const AT_RECORD_COUNT = 57;
-const MAGIC = 2;
-const LENGTH_OVERHEAD = 12;
 const NO_EPOCH = 0xffff_ffff;
 
 /** Below this a loop is quicker than the call into the engine. */
@@ -68,14 +72,20 @@ function headerBytes(headers: readonly EncodedHeader[]): number {
 }
 
 /** Encoded bytes of one record at most, for accounting before its place in a batch is known. */
-export function recordBytesMax(key: Uint8Array | null, value: Uint8Array | null, headers: readonly EncodedHeader[] | undefined): number {
-  return 26 + (key?.length ?? 0) + (value?.length ?? 0) + (headers === undefined ? EMPTY_HEADERS : headerBytes(headers));
+export function recordBytesMax(
+  key: Uint8Array | null,
+  value: Uint8Array | null,
+  headers: readonly EncodedHeader[] | undefined,
+): number {
+  return (
+    26 + (key?.length ?? 0) + (value?.length ?? 0) + (headers === undefined ? EMPTY_HEADERS : headerBytes(headers))
+  );
 }
 
 export class BatchWriter {
   readonly #pool: BufferPool;
   #buffer: Uint8Array<ArrayBuffer>;
-  #at = HEADER_BYTES;
+  #at = BATCH_HEADER_BYTES;
   #baseTimestamp = 0;
   #maxTimestamp = 0;
   recordCount = 0;
@@ -83,7 +93,10 @@ export class BatchWriter {
   /** `expectedBytes`: what the batch will probably hold; it grows when more comes, up to the pool's size. */
   constructor(pool: BufferPool, expectedBytes: number) {
     this.#pool = pool;
-    this.#buffer = expectedBytes * 2 > pool.bufferBytes ? pool.take() : new Uint8Array(Math.max(BUFFER_BYTES_MIN, Math.min(pool.bufferBytes, expectedBytes * 2)));
+    this.#buffer =
+      expectedBytes * 2 > pool.bufferBytes
+        ? pool.take()
+        : new Uint8Array(Math.max(BUFFER_BYTES_MIN, Math.min(pool.bufferBytes, expectedBytes * 2)));
   }
 
   /** Header and records, uncompressed. */
@@ -92,7 +105,12 @@ export class BatchWriter {
   }
 
   /** False: full, nothing was written. The first record of a batch always fits, whatever its size. */
-  append(key: Uint8Array | null, value: Uint8Array | null, headers: readonly EncodedHeader[] | undefined, timestamp: number): boolean {
+  append(
+    key: Uint8Array | null,
+    value: Uint8Array | null,
+    headers: readonly EncodedHeader[] | undefined,
+    timestamp: number,
+  ): boolean {
     const count = this.recordCount;
     if (count === 0) {
       this.#baseTimestamp = timestamp;
@@ -101,7 +119,13 @@ export class BatchWriter {
     const delta = timestamp - this.#baseTimestamp;
     const keyBytes = key === null ? 1 : varintSize(key.length) + key.length;
     const valueBytes = value === null ? 1 : varintSize(value.length) + value.length;
-    const body = 1 + varlongSize(delta) + varintSize(count) + keyBytes + valueBytes + (headers === undefined ? EMPTY_HEADERS : headerBytes(headers));
+    const body =
+      1 +
+      varlongSize(delta) +
+      varintSize(count) +
+      keyBytes +
+      valueBytes +
+      (headers === undefined ? EMPTY_HEADERS : headerBytes(headers));
     const needed = this.#at + varintSize(body) + body;
     if (needed > this.#buffer.length && !this.#grow(needed)) return false;
     if (count >= BATCH_RECORDS_MAX) return false;
@@ -129,23 +153,23 @@ export class BatchWriter {
     let batch = this.#buffer.subarray(0, this.#at);
     let used: CodecName = 'none';
     if (codec !== 'none') {
-      const packed = compression.compress(codec, batch.subarray(HEADER_BYTES));
-      if (HEADER_BYTES + packed.length < this.#at) {
-        batch = new Uint8Array(HEADER_BYTES + packed.length);
-        batch.set(packed, HEADER_BYTES);
+      const packed = compression.compress(codec, batch.subarray(BATCH_HEADER_BYTES));
+      if (BATCH_HEADER_BYTES + packed.length < this.#at) {
+        batch = new Uint8Array(BATCH_HEADER_BYTES + packed.length);
+        batch.set(packed, BATCH_HEADER_BYTES);
         used = codec;
         this.release();
       }
     }
-    writeI64(batch, 0, 0);
-    writeU32(batch, AT_BATCH_LENGTH, batch.length - LENGTH_OVERHEAD);
-    writeU32(batch, AT_LEADER_EPOCH, NO_EPOCH);
-    batch[AT_MAGIC] = MAGIC;
-    writeU16(batch, AT_ATTRIBUTES, CODECS[used]);
-    writeU32(batch, AT_LAST_OFFSET_DELTA, this.recordCount - 1);
-    writeI64(batch, AT_BASE_TIMESTAMP, this.#baseTimestamp);
-    writeI64(batch, AT_MAX_TIMESTAMP, this.#maxTimestamp);
-    writeU32(batch, AT_RECORD_COUNT, this.recordCount);
+    writeI64(batch, BASE_OFFSET_AT, 0);
+    writeU32(batch, BATCH_LENGTH_AT, batch.length - BATCH_LENGTH_OVERHEAD);
+    writeU32(batch, LEADER_EPOCH_AT, NO_EPOCH);
+    batch[MAGIC_AT] = MAGIC;
+    writeU16(batch, ATTRIBUTES_AT, CODECS[used]);
+    writeU32(batch, LAST_OFFSET_DELTA_AT, this.recordCount - 1);
+    writeI64(batch, BASE_TIMESTAMP_AT, this.#baseTimestamp);
+    writeI64(batch, MAX_TIMESTAMP_AT, this.#maxTimestamp);
+    writeU32(batch, RECORD_COUNT_AT, this.recordCount);
     return batch;
   }
 
@@ -172,10 +196,10 @@ export class BatchWriter {
 
 /** Sets who sends a sealed batch, and its checksum anew. */
 export function identify(batch: Uint8Array, identity: BatchIdentity, crc32c: Crc32c): void {
-  writeI64(batch, AT_PRODUCER_ID, identity.producerId);
-  writeU16(batch, AT_PRODUCER_EPOCH, identity.producerEpoch);
-  writeU32(batch, AT_BASE_SEQUENCE, identity.baseSequence);
-  writeU32(batch, AT_CRC, crc32c(batch.subarray(AT_ATTRIBUTES)));
+  writeI64(batch, PRODUCER_ID_AT, identity.producerId);
+  writeU16(batch, PRODUCER_EPOCH_AT, identity.producerEpoch);
+  writeU32(batch, BASE_SEQUENCE_AT, identity.baseSequence);
+  writeU32(batch, CRC_AT, crc32c(batch.subarray(CRC_COVERS_FROM)));
 }
 
 function putVarint(buffer: Uint8Array, from: number, value: number): number {
@@ -210,7 +234,8 @@ function putBytes(buffer: Uint8Array, from: number, bytes: Uint8Array | null): n
   }
   const length = bytes.length;
   const at = putVarint(buffer, from, length);
-  if (length <= COPY_BY_LOOP_BYTES) for (let index = 0; index < length; index += 1) buffer[at + index] = bytes[index] as number;
+  if (length <= COPY_BY_LOOP_BYTES)
+    for (let index = 0; index < length; index += 1) buffer[at + index] = bytes[index] as number;
   else buffer.set(bytes, at);
   return at + length;
 }
