@@ -13,6 +13,7 @@ NAPI_MODULE_INIT(/* env, exports */) {
   add(env, exports, "slice", mappingSlice);
   add(env, exports, "release", mappingRelease);
   add(env, exports, "resident", mappingResident);
+  add(env, exports, "forget", mappingForget);
   add(env, exports, "populate", mappingPopulate);
   add(env, exports, "liveSlices", mappingLiveSlices);
   add(env, exports, "unmap", mappingUnmap);

@@ -264,6 +264,20 @@ napi_value mappingResident(napi_env env, napi_callback_info info) {
   return result;
 }
 
+// The pages stay in the page cache and come back by a minor fault; they only stop counting as memory of this process.
+napi_value mappingForget(napi_env env, napi_callback_info info) {
+  Range range;
+  if (!readRange(env, info, &range)) return nullptr;
+  const int64_t page = sysconf(_SC_PAGESIZE);
+  const int64_t from = (range.at + page - 1) / page * page;
+  const int64_t end = range.at + range.length;
+  const int64_t to = end >= range.mapping->bytes ? (end + page - 1) / page * page : end / page * page;
+  if (to > from && madvise(range.mapping->base + from, static_cast<size_t>(to - from), MADV_DONTNEED) != 0) {
+    throwStatus(env, statusFromErrno("madvise"));
+  }
+  return nullptr;
+}
+
 napi_value mappingPopulate(napi_env env, napi_callback_info info) {
   Range range;
   if (!readRange(env, info, &range)) return nullptr;

@@ -9,6 +9,7 @@ export interface NativeAddon {
   readonly slice: (mapping: NativeMapping, at: number, length: number) => ArrayBuffer;
   readonly release: (mapping: NativeMapping, buffer: ArrayBuffer) => void;
   readonly resident: (mapping: NativeMapping, at: number, length: number) => boolean;
+  readonly forget: (mapping: NativeMapping, at: number, length: number) => void;
   readonly populate: (mapping: NativeMapping, at: number, length: number) => Promise<void>;
   readonly liveSlices: (mapping: NativeMapping) => number;
   readonly unmap: (mapping: NativeMapping) => void;
@@ -21,7 +22,7 @@ export interface NativeAddon {
 }
 
 const EXPORTS: readonly (keyof NativeAddon)[] = [
-  'map', 'slice', 'release', 'resident', 'populate', 'liveSlices', 'unmap',
+  'map', 'slice', 'release', 'resident', 'forget', 'populate', 'liveSlices', 'unmap',
   'allocate', 'writeZeros', 'startWriteback', 'dropCache', 'lock', 'bootMs',
 ];
 

@@ -184,6 +184,9 @@ class FaultyMapping implements Mapping {
   slice: Mapping['slice'] = (at, length) => this.mapping.slice(at, length);
   resident: Mapping['resident'] = (at: Position, length: number) => this.mapping.resident(at, length);
   populate: Mapping['populate'] = (at, length) => this.faults.around('populate', this.path, () => this.mapping.populate(at, length));
+  forget: Mapping['forget'] = (at, length) => {
+    this.mapping.forget(at, length);
+  };
   unmap: Mapping['unmap'] = () => {
     this.mapping.unmap();
   };

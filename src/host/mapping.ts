@@ -58,6 +58,14 @@ export class NativeFileMapping implements Mapping {
       throw diskErrorOf(error, 'map', this.path);
     }
   }
+  forget(at: Position, length: number): void {
+    this.checkRange(at, length);
+    try {
+      this.addon.forget(this.mapped(), at, length);
+    } catch (error) {
+      throw diskErrorOf(error, 'map', this.path);
+    }
+  }
   async populate(at: Position, length: number): Promise<void> {
     this.checkRange(at, length);
     try {

@@ -117,6 +117,8 @@ export interface Mapping {
   resident(at: Position, length: number): boolean;
   /** Brings the range into memory off the loop. An unreadable sector rejects with 'io' here, and does not kill the process. */
   populate(at: Position, length: number): Promise<void>;
+  /** Stops counting the range as memory of this process; what is touched again comes back from the page cache. Slices stay valid. */
+  forget(at: Position, length: number): void;
   unmap(): void;
 }
 

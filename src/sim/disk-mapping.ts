@@ -62,6 +62,8 @@ export class SimMapping implements Mapping {
     };
   }
 
+  /** Nothing to do: the page cache is all there is here. */
+  forget(_at: Position, _length: number): void {}
   resident(at: Position, length: number): boolean {
     this.check(at, length);
     for (let page = Math.floor(at / PAGE_BYTES); page * PAGE_BYTES < at + length; page += 1) {

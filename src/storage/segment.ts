@@ -42,7 +42,12 @@ export interface SegmentMapping {
   readonly verified: PositionRanges;
   refs: number;
   retired: boolean;
+  /** Bytes read through it since it was last asked to forget them. */
+  readBytes: number;
 }
+
+/** Mapped pages that were read count as memory of this process: a mapping may hold about this much of them. */
+const READ_BYTES_KEPT = 8 * 1024 * 1024;
 
 export class Segment {
   readonly baseOffset: Offset;
@@ -118,7 +123,7 @@ export class Segment {
       const bytes = this.sealed ? this.size : this.capacity;
       const verified = new PositionRanges();
       if (!this.sealed) verified.add(this.appendedFrom, this.size);
-      this.mapped = { mapping: file.map(bytes), verified, refs: 0, retired: false };
+      this.mapped = { mapping: file.map(bytes), verified, refs: 0, retired: false, readBytes: 0 };
     }
     return this.mapped;
   }
@@ -155,6 +160,8 @@ export function narrowSlice(whole: MappedSlice, from: number, to: number): Mappe
 
 function countedSlice(mapped: SegmentMapping, native: MappedSlice, view: Uint8Array): MappedSlice {
   mapped.refs += 1;
+  // Once released, the view has no length any more.
+  const size = view.length;
   let released = false;
   return {
     get view(): Uint8Array {
@@ -165,7 +172,12 @@ function countedSlice(mapped: SegmentMapping, native: MappedSlice, view: Uint8Ar
       released = true;
       native.release();
       mapped.refs -= 1;
+      mapped.readBytes += size;
       if (mapped.retired && mapped.refs === 0) mapped.mapping.unmap();
+      else if (mapped.readBytes >= READ_BYTES_KEPT) {
+        mapped.mapping.forget(position(0), mapped.mapping.bytes);
+        mapped.readBytes = 0;
+      }
     },
   };
 }

@@ -269,6 +269,19 @@ export function diskConformance(name: string, makeDisk: () => Promise<DiskUnderT
       await file.close();
     });
 
+    check('what is forgotten comes back when it is touched again, for slices that are out too', async (disk) => {
+      const file = await disk.open('a', 'create');
+      file.write(filled(20_000, 7), at(0));
+      const mapping = file.map(64 * 1024);
+      const slice = mapping.slice(at(0), 20_000);
+      mapping.forget(at(0), 64 * 1024);
+      expect(slice.view.every((byte) => byte === 7)).toBe(true);
+      expect(mapping.resident(at(0), 20_000)).toBe(true);
+      slice.release();
+      mapping.unmap();
+      await file.close();
+    });
+
     check('a released slice is detached: its view has length 0, also for who kept it', async (disk) => {
       const file = await disk.open('a', 'create');
       file.write(filled(100, 1), at(0));
