@@ -34,5 +34,12 @@ export { scanBatches, type Expected, type ScanResult, type ScanStop } from './sc
 export { decodeSeal, encodeSeal, type Seal, type SealedFacts } from './seal.ts';
 export { parseSegmentFileName, segmentFileName, type SegmentSuffix } from './segment.ts';
 export type { LoadedSlot } from './slots.ts';
+export {
+  decodeStoreFile,
+  encodeStoreFile,
+  FORMAT_VERSION,
+  type StoreFile,
+  type StoreFileContent,
+} from './store-file.ts';
 export { decodeSuperblock, encodeSuperblock, newestSuperblock, type Superblock } from './superblock.ts';
 export { readTimeEntry, TIME_ENTRY_BYTES, timeEntriesFit, type TimeEntry } from './time-index.ts';

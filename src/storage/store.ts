@@ -1,8 +1,15 @@
 // The data directory: who owns it, what wrote it, and whether it was stopped cleanly.
 import { isTopicName } from '../base/limits.ts';
 import { FatalError } from '../base/fatal.ts';
-import { utf8Decode, utf8Encode } from '../base/bytes.ts';
+import { utf8Encode } from '../base/bytes.ts';
 import { assert } from '../base/assert.ts';
+import {
+  decodeStoreFile,
+  encodeStoreFile,
+  FORMAT_VERSION,
+  STORE_FILE_BYTES_MAX,
+  type StoreFile,
+} from '../format/store-file.ts';
 import { DiskError, type DiskLock } from '../ports/disk.ts';
 import type { LogConfig, StorageDeps } from './config.ts';
 import { Health, isNotFound } from './health.ts';
@@ -11,11 +18,9 @@ import { quarantineMove } from './quarantine.ts';
 import { readSmallFile, unlinkIfThere, writeSmallFile } from './small-file.ts';
 import { SuperblockFile } from './superblock-file.ts';
 
-export const FORMAT_VERSION = 1;
 const STORE_FILE = 'store.json';
 const META_LOG = 'meta-log';
 const TOPICS = 'topics';
-const STORE_FILE_BYTES_MAX = 65_536;
 
 export interface StoreOptions {
   /** Written into a new store; an existing one must have the same. */
@@ -34,12 +39,6 @@ export interface NodeVote {
   readonly term: number;
   /** -1: none. */
   readonly vote: number;
-}
-
-interface StoreFile {
-  readonly formatVersion: number;
-  readonly nodeId: number;
-  readonly diskId: string;
 }
 
 /** One process's hold on a data directory. Conditions in which it cannot be used are thrown as FatalError. */
@@ -254,51 +253,22 @@ async function hasLogs(deps: StorageDeps): Promise<boolean> {
 async function readStoreFile(deps: StorageDeps): Promise<StoreFile | undefined> {
   const bytes = await readSmallFile(deps.disk, STORE_FILE, STORE_FILE_BYTES_MAX);
   if (bytes === undefined) return undefined;
-  const parsed = parseStoreFile(bytes);
-  if (parsed === undefined) throw new FatalError('STORE_DAMAGED', `${STORE_FILE} cannot be read. Use segtool verify.`);
-  if (parsed.formatVersion > FORMAT_VERSION) {
-    throw new FatalError(
-      'FORMAT_TOO_NEW',
-      `The data directory has format ${String(parsed.formatVersion)}; this version knows up to ${String(FORMAT_VERSION)}.`,
-    );
-  }
-  return parsed;
-}
-
-function parseStoreFile(bytes: Uint8Array): StoreFile | undefined {
-  let value: unknown;
-  try {
-    value = JSON.parse(utf8Decode(bytes));
-  } catch {
-    return undefined;
-  }
-  if (
-    typeof value !== 'object' ||
-    value === null ||
-    !('formatVersion' in value) ||
-    !Number.isSafeInteger(value.formatVersion)
-  )
-    return undefined;
-  const formatVersion = Number(value.formatVersion);
-  // What a newer version writes beside it is not ours to judge.
-  if (formatVersion > FORMAT_VERSION) return { formatVersion, nodeId: -1, diskId: '' };
-  if (
-    !('nodeId' in value) ||
-    !Number.isSafeInteger(value.nodeId) ||
-    !('diskId' in value) ||
-    typeof value.diskId !== 'string'
-  )
-    return undefined;
-  return formatVersion >= 1 && /^[0-9a-f]{32}$/.test(value.diskId)
-    ? { formatVersion, nodeId: Number(value.nodeId), diskId: value.diskId }
-    : undefined;
+  const decoded = decodeStoreFile(bytes, deps.crc32c);
+  if (!decoded.ok)
+    throw new FatalError('STORE_DAMAGED', `${STORE_FILE} cannot be read: ${decoded.reason}. Use segtool verify.`);
+  const { value } = decoded;
+  if (value.kind === 'known') return value;
+  throw new FatalError(
+    'FORMAT_TOO_NEW',
+    `The data directory has format ${String(value.formatVersion)}; this version knows up to ${String(FORMAT_VERSION)}.`,
+  );
 }
 
 async function createStoreFile(deps: StorageDeps, options: StoreOptions): Promise<StoreFile> {
   const diskId = [...deps.random.bytes(16)].map((byte) => byte.toString(16).padStart(2, '0')).join('');
   const content: StoreFile = { formatVersion: FORMAT_VERSION, nodeId: options.nodeId, diskId };
   await makeDurableDirectory(deps, TOPICS);
-  await writeSmallFile(deps.disk, STORE_FILE, utf8Encode(`${JSON.stringify(content)}\n`));
+  await writeSmallFile(deps.disk, STORE_FILE, encodeStoreFile(content, deps.crc32c));
   await deps.disk.syncDirectory('');
   return content;
 }

@@ -13,6 +13,7 @@ import type { Decoded } from '../../src/format/decoded.ts';
 import type { EpochEntry } from '../../src/format/epochs.ts';
 import { decodeOwnerSnapshot, encodeOwnerSnapshot } from '../../src/format/owner-snapshot.ts';
 import { decodeSeal, encodeSeal, SEAL_BYTES_MAX, SEAL_EPOCHS_MAX, type Seal } from '../../src/format/seal.ts';
+import { decodeStoreFile, encodeStoreFile } from '../../src/format/store-file.ts';
 import { decodeSuperblock, encodeSuperblock, type Superblock } from '../../src/format/superblock.ts';
 import { crc32c } from '../../src/platform/checksum.ts';
 import { CHECKPOINTS, sealFile, SUPERBLOCKS } from '../golden/format/fixtures.ts';
@@ -269,5 +270,52 @@ describe('more epochs than there is room for', () => {
       const decoded = decodeCheckpoint(encodeCheckpoint({ ...first, epochs: entries as EpochEntry[] }, crc32c), crc32c);
       expect(decoded.ok).toBe(false);
     }
+  });
+});
+
+describe('store.json', () => {
+  const STORE = { nodeId: 17, diskId: '0123456789abcdef0123456789abcdef' };
+  const file = encodeStoreFile(STORE, crc32c);
+
+  it('is one line that people can read, and is read back', () => {
+    expect(Buffer.from(file).toString()).toBe(
+      '{"formatVersion":1,"nodeId":17,"diskId":"0123456789abcdef0123456789abcdef","crc32c":"2d066b9b"}\n',
+    );
+    expect(decodeStoreFile(file, crc32c)).toEqual({ ok: true, value: { kind: 'known', formatVersion: 1, ...STORE } });
+  });
+
+  it('is never taken for another one when any single bit is flipped', () => {
+    const bytes = Uint8Array.from(file);
+    const missed: number[] = [];
+    eachBitFlip(bytes, (bit) => {
+      const decoded = decodeStoreFile(bytes, crc32c);
+      if (decoded.ok && decoded.value.kind === 'known') missed.push(bit);
+    });
+    expect(missed).toEqual([]);
+  });
+
+  it('tells a newer version from damage, and never throws', () => {
+    const decoded = (text: string): string => {
+      const result = decodeStoreFile(Buffer.from(text), crc32c);
+      return result.ok ? result.value.kind : result.reason;
+    };
+    expect(decoded('{"formatVersion":99,"more":true}')).toBe('newer');
+    expect(decoded('{"formatVersion":1,')).toBe('it is not JSON');
+    expect(decoded('null')).toBe('it is not JSON');
+    expect(decoded('[]')).toBe('it has no format version');
+    expect(decoded('{"formatVersion":0}')).toBe('it has no format version');
+    expect(decoded('{"formatVersion":1,"nodeId":-1}')).toBe('it has no node id');
+    expect(decoded('{"formatVersion":1,"nodeId":1,"diskId":"x"}')).toBe('it has no disk id');
+    expect(decoded(`{"formatVersion":1,"nodeId":17,"diskId":"${STORE.diskId}"}`)).toMatch(/^checksum/);
+    fc.assert(
+      fc.property(fc.uint8Array({ maxLength: 60 }), (garbage) => {
+        expect(decodeStoreFile(garbage, crc32c).ok).toBe(false);
+      }),
+    );
+    fc.assert(
+      fc.property(fc.json(), (text) => {
+        expect(decoded(text)).not.toBe('known');
+      }),
+    );
   });
 });
