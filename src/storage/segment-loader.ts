@@ -50,6 +50,8 @@ export async function readSeal(state: LogState, segment: Segment): Promise<Seal 
 export async function loadForReading(state: LogState, segment: Segment): Promise<void> {
   await loadFacts(state, segment);
   if (segment.removed) return;
+  // Nothing of it is left: its whole range has been recorded as damaged, and an empty file cannot be mapped.
+  if (segment.sealed && segment.size === 0) return;
   if (segment.index === undefined) await loadIndex(state, segment);
   if (segment.removed) return;
   if (segment.mapped === undefined) {
