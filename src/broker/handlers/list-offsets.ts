@@ -1,0 +1,29 @@
+import { NO_EPOCH, NO_TIMESTAMP } from '../../base/brands.ts';
+import { decodeRequest, encodeResponse, type ListedOffset, type ListOffsetsPartition } from '../../protocol/operations/list-offsets.v1.ts';
+import type { Call } from '../call.ts';
+import { leaderFacts, refusal } from '../failures.ts';
+import { malformed } from '../malformed.ts';
+import type { BrokerNode } from '../node.ts';
+
+export async function listOffsets(node: BrokerNode, call: Call, body: Uint8Array): Promise<void> {
+  const decoded = decodeRequest(body);
+  if (!decoded.ok) {
+    malformed(call, decoded.fault);
+    return;
+  }
+  const partitions: ListedOffset[] = [];
+  // One after the other: a look-up by time reads from the disk, and one client must not take all its threads.
+  for (const wanted of decoded.value.partitions) partitions.push(await listOne(node, wanted));
+  call.answer(encodeResponse({ partitions }));
+}
+
+async function listOne(node: BrokerNode, { topicId, partition, currentLeaderEpoch, target }: ListOffsetsPartition): Promise<ListedOffset> {
+  const held = node.replicas.find(topicId, partition);
+  const outcome = held.ok ? await held.replica.listOffset(target.kind === 'timestamp' ? target.timestamp : target.kind, currentLeaderEpoch) : held;
+  if (outcome.ok && 'offset' in outcome) {
+    const { offset, timestamp, leaderEpoch } = outcome;
+    return { topicId, partition, failure: undefined, offset, timestamp, leaderEpoch };
+  }
+  const failure = outcome.ok ? refusal('INTERNAL') : refusal(outcome.code, undefined, leaderFacts(node, outcome.leader));
+  return { topicId, partition, failure, offset: undefined, timestamp: NO_TIMESTAMP, leaderEpoch: NO_EPOCH };
+}

@@ -1,0 +1,29 @@
+// How the process ends when going on would break a promise: one line that says why, then abort.
+import { writeSync } from 'node:fs';
+import { FATAL, type FatalReason } from '../base/fatal.ts';
+
+const STANDARD_ERROR = 2;
+
+/**
+ * Writes one line of JSON to standard error and aborts. Not `process.exit`: exit hooks of native modules sync files again,
+ * and a sync after a failed one claims success for bytes that are lost.
+ */
+export function abortProcess(reason: FatalReason, detail: string, cause: unknown): never {
+  const line = {
+    level: 'fatal',
+    time: new Date().toISOString(),
+    event: 'fatal',
+    reason,
+    status: FATAL[reason].status,
+    detail,
+    cause: cause instanceof Error ? (cause.stack ?? cause.message) : cause === undefined ? undefined : String(cause),
+    advice: FATAL[reason].sentence,
+    pid: process.pid,
+  };
+  try {
+    writeSync(STANDARD_ERROR, `${JSON.stringify(line)}\n`);
+  } catch {
+    // Nobody reads it; the end comes all the same.
+  }
+  process.abort();
+}
