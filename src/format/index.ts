@@ -19,6 +19,7 @@ export {
 export type { Decoded } from './decoded.ts';
 export { epochAt, type EpochEntry } from './epochs.ts';
 export type { SegmentSummary } from './facts.ts';
+export { decodeMetadataSnapshot, encodeMetadataSnapshot, type MetadataRows, type MetadataSnapshot } from './metadata-snapshot.ts';
 export { OFFSET_ENTRY_BYTES, offsetEntriesFit, readOffsetEntry, type OffsetEntry } from './offset-index.ts';
 export { decodeOwnerSnapshot, encodeOwnerSnapshot } from './owner-snapshot.ts';
 export {
@@ -30,6 +31,7 @@ export {
   type RecordHeader,
   type RecordInput,
 } from './records.ts';
+export { decideRecovery, type RecoveryDecision, type TailFinding } from './recovery.ts';
 export { scanBatches, type Expected, type ScanResult, type ScanStop } from './scan.ts';
 export { decodeSeal, encodeSeal, type Seal, type SealedFacts } from './seal.ts';
 export { parseSegmentFileName, segmentFileName, type SegmentSuffix } from './segment.ts';

@@ -1,20 +1,13 @@
-// The metadata image at one index, as a file beside the metadata log: magic, version, CRC32C of what follows, index, rows.
+// The metadata image at one index, as a file beside the metadata log.
 // The name is given last and by rename, so that a file of that name is whole; the checksum says so too.
 import { offset, type Offset } from '../base/brands.ts';
-import { blobSize, ByteReader, ByteWriter, DecodeError, stringSize, writeU32 } from '../base/bytes.ts';
-import type { Crc32c } from '../base/checksum.ts';
 import { imageFromRows } from '../core/metadata/rows.ts';
 import type { MetadataImage } from '../core/metadata/image.ts';
+import { decodeMetadataSnapshot, encodeMetadataSnapshot, METADATA_SNAPSHOT_BYTES_MAX } from '../format/metadata-snapshot.ts';
 import type { StorageDeps } from '../storage/config.ts';
 import { isPressure, type Health } from '../storage/health.ts';
 import { readSmallFile, unlinkIfThere, writeSmallFile } from '../storage/small-file.ts';
 
-const MAGIC = 0x5256_4d53;
-const VERSION = 1;
-const CRC_AT = 5;
-const HEAD_BYTES = 9;
-const ROW_BYTES_MAX = 16 * 1024 * 1024;
-const SNAPSHOT_BYTES_MAX = 512 * 1024 * 1024;
 /** The newest may turn out damaged: the one before it and the log from there give the same image. */
 const SNAPSHOTS_KEPT = 2;
 
@@ -25,38 +18,6 @@ function snapshotIndex(name: string): number | undefined {
   const match = /^snapshot-(\d{20})$/.exec(name);
   const index = Number(match?.[1] ?? Number.NaN);
   return Number.isSafeInteger(index) ? index : undefined;
-}
-
-export function encodeSnapshot(index: number, rows: ReadonlyMap<string, Uint8Array>, crc32c: Crc32c): Uint8Array<ArrayBuffer> {
-  let size = HEAD_BYTES + 8 + 4;
-  for (const [key, value] of rows) size += stringSize(key) + blobSize(value);
-  const writer = new ByteWriter(size).u32(MAGIC).u8(VERSION).u32(0).i64(index).u32(rows.size);
-  for (const [key, value] of rows) writer.string(key).blob(value);
-  const bytes = writer.finish();
-  writeU32(bytes, CRC_AT, crc32c(bytes.subarray(HEAD_BYTES)));
-  return bytes;
-}
-
-export type DecodedSnapshot =
-  | { readonly ok: true; readonly index: number; readonly rows: ReadonlyMap<string, Uint8Array> }
-  | { readonly ok: false; readonly reason: string };
-
-export function decodeSnapshot(bytes: Uint8Array, crc32c: Crc32c): DecodedSnapshot {
-  try {
-    const reader = new ByteReader(bytes);
-    if (reader.u32() !== MAGIC) return { ok: false, reason: 'not a metadata snapshot' };
-    const version = reader.u8();
-    if (version !== VERSION) return { ok: false, reason: `metadata snapshot of unknown version ${String(version)}` };
-    if (reader.u32() !== crc32c(bytes.subarray(HEAD_BYTES))) return { ok: false, reason: 'its checksum does not match' };
-    const index = reader.i64();
-    const rows = new Map<string, Uint8Array>();
-    for (let rest = reader.count(6); rest > 0; rest -= 1) rows.set(reader.string(), reader.blob(ROW_BYTES_MAX));
-    reader.end();
-    return { ok: true, index, rows };
-  } catch (error) {
-    if (error instanceof DecodeError) return { ok: false, reason: error.message };
-    throw error;
-  }
 }
 
 export interface LoadedSnapshot {
@@ -101,7 +62,7 @@ export class MetadataSnapshots {
 
   /** False: the disk had no room; tried again after more entries. Durable with its name when it resolves. */
   async write(index: number, rows: ReadonlyMap<string, Uint8Array>): Promise<boolean> {
-    const bytes = encodeSnapshot(index, rows, this.deps.crc32c);
+    const bytes = encodeMetadataSnapshot(index, rows, this.deps.crc32c);
     try {
       await this.health.guardSpace('writing a metadata snapshot failed', async () => {
         await writeSmallFile(this.deps.disk, this.path(index), bytes);
@@ -130,12 +91,12 @@ export class MetadataSnapshots {
 
   /** The reason when it cannot be used. */
   private async read(index: number): Promise<LoadedSnapshot | string> {
-    const bytes = await this.health.guard('reading a metadata snapshot failed', () => readSmallFile(this.deps.disk, this.path(index), SNAPSHOT_BYTES_MAX));
+    const bytes = await this.health.guard('reading a metadata snapshot failed', () => readSmallFile(this.deps.disk, this.path(index), METADATA_SNAPSHOT_BYTES_MAX));
     if (bytes === undefined) return 'it is gone, or too large';
-    const decoded = decodeSnapshot(bytes, this.deps.crc32c);
+    const decoded = decodeMetadataSnapshot(bytes, this.deps.crc32c);
     if (!decoded.ok) return decoded.reason;
-    if (decoded.index !== index) return `it says index ${String(decoded.index)}`;
-    const restored = imageFromRows(decoded.rows);
+    if (decoded.value.index !== index) return `it says index ${String(decoded.value.index)}`;
+    const restored = imageFromRows(decoded.value.rows);
     return restored.ok ? { index, image: restored.image } : restored.reason;
   }
   private path(index: number): string {

@@ -11,12 +11,13 @@ import {
 } from '../../src/format/checkpoint.ts';
 import type { Decoded } from '../../src/format/decoded.ts';
 import type { EpochEntry } from '../../src/format/epochs.ts';
+import { decodeMetadataSnapshot, encodeMetadataSnapshot } from '../../src/format/metadata-snapshot.ts';
 import { decodeOwnerSnapshot, encodeOwnerSnapshot } from '../../src/format/owner-snapshot.ts';
 import { decodeSeal, encodeSeal, SEAL_BYTES_MAX, SEAL_EPOCHS_MAX, type Seal } from '../../src/format/seal.ts';
 import { decodeStoreFile, encodeStoreFile } from '../../src/format/store-file.ts';
 import { decodeSuperblock, encodeSuperblock, type Superblock } from '../../src/format/superblock.ts';
 import { crc32c } from '../../src/platform/checksum.ts';
-import { CHECKPOINTS, sealFile, SUPERBLOCKS } from '../golden/format/fixtures.ts';
+import { CHECKPOINTS, ROWS, sealFile, SUPERBLOCKS } from '../golden/format/fixtures.ts';
 import { eachBitFlip, mutate, mutation } from './arbitraries.ts';
 
 const someOffset = fc
@@ -128,7 +129,17 @@ const CODECS: readonly {
       if (bytes.length >= 8) writeU32(bytes, 4, crc32c(bytes.subarray(8)));
     },
   },
+  {
+    name: 'metadata snapshot',
+    bytes: () => encodeMetadataSnapshot(77, ROWS, crc32c),
+    decode: (bytes) => decodeMetadataSnapshot(bytes, crc32c),
+    reseal: resealAt5,
+  },
 ];
+
+function resealAt5(bytes: Uint8Array): void {
+  if (bytes.length >= 9) writeU32(bytes, 5, crc32c(bytes.subarray(9)));
+}
 
 function resealEnd(bytes: Uint8Array): void {
   if (bytes.length >= 4) writeU32(bytes, bytes.length - 4, crc32c(bytes.subarray(0, bytes.length - 4)));
@@ -166,6 +177,25 @@ describe('encode and decode', () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 200 }), (value) => {
         expect(valueOf(decodeOwnerSnapshot(encodeOwnerSnapshot(value, crc32c), crc32c))).toEqual(value);
+      }),
+    );
+  });
+});
+
+describe('a metadata snapshot', () => {
+  it('gives back every set of rows', () => {
+    const rows = fc.uniqueArray(
+      fc.tuple(fc.string({ unit: 'grapheme', maxLength: 20 }), fc.uint8Array({ maxLength: 40 })),
+      {
+        selector: ([key]) => key,
+      },
+    );
+    fc.assert(
+      fc.property(fc.nat(), rows, (index, entries) => {
+        const decoded = valueOf(
+          decodeMetadataSnapshot(encodeMetadataSnapshot(index, new Map(entries), crc32c), crc32c),
+        );
+        expect([decoded.index, [...decoded.rows]]).toEqual([index, entries]);
       }),
     );
   });

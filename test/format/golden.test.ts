@@ -11,7 +11,15 @@ import { scanBatches } from '../../src/format/scan.ts';
 import { decodeSeal } from '../../src/format/seal.ts';
 import { newestSuperblock } from '../../src/format/superblock.ts';
 import { readTimeEntry } from '../../src/format/time-index.ts';
-import { CHECKPOINTS, FIXTURES, OFFSET_ENTRIES, SUPERBLOCKS, TIME_ENTRIES } from '../golden/format/fixtures.ts';
+import {
+  CHECKPOINTS,
+  FIXTURES,
+  OFFSET_ENTRIES,
+  ROWS,
+  STORE,
+  SUPERBLOCKS,
+  TIME_ENTRIES,
+} from '../golden/format/fixtures.ts';
 
 const folder = new URL('../golden/format/', import.meta.url);
 const fixture = (name: string): Uint8Array => Uint8Array.from(readFileSync(new URL(name, folder)));
@@ -153,6 +161,11 @@ describe('the files of the format', () => {
       })),
       'superblock.bin': SUPERBLOCKS.map(({ clean, ...rest }) => ({ ...rest, flags: clean ? 1 : 0 })),
       'owner-snapshot.bin': { content: hex(ownerContent()) },
+      'metadata-snapshot.bin': {
+        index: 77,
+        rows: Object.fromEntries([...ROWS].map(([key, value]) => [key, hex(value)])),
+      },
+      'store-json.bin': { formatVersion: 1, ...STORE },
       'index.bin': OFFSET_ENTRIES.map((_, index) => {
         const { relativeOffset, position } = readOffsetEntry(fixture('index.bin'), index);
         return [relativeOffset, position];

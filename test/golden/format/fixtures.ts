@@ -4,10 +4,12 @@ import { utf8Encode } from '../../../src/base/bytes.ts';
 import { crc32cTable } from '../../../src/base/checksum.ts';
 import { stampBatch } from '../../../src/format/batch.ts';
 import { encodeCheckpoint, type Checkpoint } from '../../../src/format/checkpoint.ts';
+import { encodeMetadataSnapshot } from '../../../src/format/metadata-snapshot.ts';
 import { writeOffsetEntry, type OffsetEntry } from '../../../src/format/offset-index.ts';
 import { encodeOwnerSnapshot } from '../../../src/format/owner-snapshot.ts';
 import { encodeBatch, encodeEpochStart } from '../../../src/format/records.ts';
 import { encodeSeal, type Seal } from '../../../src/format/seal.ts';
+import { encodeStoreFile } from '../../../src/format/store-file.ts';
 import { encodeSuperblock, type Superblock } from '../../../src/format/superblock.ts';
 import { writeTimeEntry, type TimeEntry } from '../../../src/format/time-index.ts';
 
@@ -135,6 +137,16 @@ export const TIME_ENTRIES: readonly TimeEntry[] = [
   { timestamp: AT + 12, relativeOffset: 300 },
 ];
 
+export const ROWS: ReadonlyMap<string, Uint8Array> = new Map([
+  ['next-producer-id', Uint8Array.of(1, 0, 0, 0, 0, 0, 0, 3, 232)],
+  ['node/1', Uint8Array.of(1)],
+]);
+
+export const STORE: { readonly nodeId: number; readonly diskId: string } = {
+  nodeId: 17,
+  diskId: '0123456789abcdef0123456789abcdef',
+};
+
 function joined(first: Uint8Array, second: Uint8Array): Uint8Array {
   const bytes = new Uint8Array(first.length + second.length);
   bytes.set(first);
@@ -153,6 +165,8 @@ export const FIXTURES: Readonly<Record<string, () => Uint8Array>> = {
   'superblock.bin': () =>
     joined(...(SUPERBLOCKS.map((superblock) => encodeSuperblock(superblock, crc32cTable)) as [Uint8Array, Uint8Array])),
   'owner-snapshot.bin': () => encodeOwnerSnapshot(utf8Encode('what the owner knew'), crc32cTable),
+  'metadata-snapshot.bin': () => encodeMetadataSnapshot(77, ROWS, crc32cTable),
+  'store-json.bin': () => encodeStoreFile(STORE, crc32cTable),
   'index.bin': () => {
     const bytes = new Uint8Array(8 * OFFSET_ENTRIES.length);
     for (const [index, entry] of OFFSET_ENTRIES.entries()) writeOffsetEntry(bytes, index * 8, entry);

@@ -165,6 +165,29 @@ def owner_snapshot(data):
     return {"content": data[8:].hex()}
 
 
+def metadata_snapshot(data):
+    magic, version, crc = struct.unpack_from(">4sBI", data)
+    assert magic == b"RVMS" and version == 1 and crc32c(data[9:]) == crc
+    index, count = struct.unpack_from(">qI", data, 9)
+    at, rows = 21, {}
+    for _ in range(count):
+        (size,) = struct.unpack_from(">H", data, at)
+        key = data[at + 2:at + 2 + size].decode()
+        at += 2 + size
+        (size,) = struct.unpack_from(">I", data, at)
+        rows[key] = data[at + 4:at + 4 + size].hex()
+        at += 4 + size
+    assert at == len(data)
+    return {"index": index, "rows": rows}
+
+
+def store_file(data):
+    value = json.loads(data)
+    claimed = value.pop("crc32c")
+    assert "%08x" % crc32c(json.dumps(value, separators=(",", ":")).encode()) == claimed
+    return value
+
+
 def entries(layout):
     form = struct.Struct(layout)
     return lambda data: [list(entry) for entry in form.iter_unpack(data)]
@@ -174,7 +197,8 @@ READERS = {
     "batch-by-hand.bin": one_batch, "batch-two-records.bin": one_batch, "batch-least.bin": one_batch,
     "batch-epoch-start.bin": one_batch, "segment.bin": segment, "seal.bin": seal,
     "checkpoint.bin": lambda data: slots(data, checkpoint), "superblock.bin": lambda data: slots(data, superblock),
-    "owner-snapshot.bin": owner_snapshot, "index.bin": entries(">II"), "timeindex.bin": entries(">qI"),
+    "owner-snapshot.bin": owner_snapshot, "metadata-snapshot.bin": metadata_snapshot, "store-json.bin": store_file,
+    "index.bin": entries(">II"), "timeindex.bin": entries(">qI"),
 }
 
 
