@@ -12,7 +12,7 @@ import {
 } from '../format/store-file.ts';
 import { DiskError, type DiskLock } from '../ports/disk.ts';
 import type { LogConfig, StorageDeps } from './config.ts';
-import { Health, isNotFound } from './health.ts';
+import { Health, isNotFound, isPressure } from './health.ts';
 import { makeDurableDirectory, PartitionLog } from './log.ts';
 import { quarantineMove } from './quarantine.ts';
 import { readSmallFile, unlinkIfThere, writeSmallFile } from './small-file.ts';
@@ -60,6 +60,8 @@ export class Store {
   private readonly lock: DiskLock;
   private readonly superblock: SuperblockFile;
   private readonly logs = new Set<PartitionLog>();
+  /** Name hints that are being written, by topic. */
+  private readonly hints = new Map<string, Promise<void>>();
   private closing: Promise<void> | undefined;
 
   private constructor(
@@ -140,14 +142,26 @@ export class Store {
   /** Opens (recovering) or creates the log of a partition. `topicName` is kept as a hint for people. */
   async openPartition(topicId: string, partition: number, topicName: string, config: LogConfig): Promise<PartitionLog> {
     const log = await this.openLog(this.partitionDirectory(topicId, partition), config);
-    const hint = `${TOPICS}/${topicId}/name`;
     if (isTopicName(topicName)) {
-      await this.health.guard('writing a name hint failed', async () => {
+      // Partitions of a topic are opened side by side: the first one writes for all.
+      const writing = this.hints.get(topicId) ?? this.writeHint(topicId, topicName);
+      this.hints.set(topicId, writing);
+      await writing.finally(() => this.hints.delete(topicId));
+    }
+    return log;
+  }
+
+  private async writeHint(topicId: string, topicName: string): Promise<void> {
+    const hint = `${TOPICS}/${topicId}/name`;
+    try {
+      await this.health.guardSpace('writing a name hint failed', async () => {
         if (!(await this.deps.disk.exists(hint)))
           await writeSmallFile(this.deps.disk, hint, utf8Encode(`${topicName}\n`));
       });
+    } catch (error) {
+      // Nothing depends on it: it is written when the partition is opened the next time.
+      if (!isPressure(error)) throw error;
     }
-    return log;
   }
 
   /** All partition directories on disk. */
