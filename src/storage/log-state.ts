@@ -135,6 +135,9 @@ export class LogState {
   damageAt(at: Offset): OffsetRange | undefined {
     return this.damagedRanges.find((range) => range.from <= at && at < range.to);
   }
+  damagedIn(from: Offset, to: Offset): boolean {
+    return this.damagedRanges.some((range) => range.from < to && range.to > from);
+  }
   /** The start of the first damaged range above `at`. */
   nextDamage(at: Offset): Offset | undefined {
     return this.damagedRanges.find((range) => range.from > at)?.from;

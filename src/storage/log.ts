@@ -276,7 +276,7 @@ export class PartitionLog {
         await this.committer.syncSegmentEnd(segment);
         if (segment.facts === undefined) await rebuildSegment(this.state, segment);
         else await loadFacts(this.state, segment);
-        if (this.state.damageAt(segment.baseOffset) === undefined) await sealSegment(this.state, segment);
+        await sealSegment(this.state, segment);
       });
     }
   }

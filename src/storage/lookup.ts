@@ -55,13 +55,15 @@ async function walkFrom(
   const { clock, crc32c } = state.deps;
   const to = segment.size;
   const end = segment.nextOffset;
-  const epochs = state.epochs.entries;
+  const epochs = [...state.epochs.entries];
+  const { generation } = state;
   await withFile(state, segment, async (file) => {
     const boundary = segment.boundaryBelow(at);
     let from = { position: boundary.position, offset: offset(boundary.offset), epochAtLeast: -1, to, epochs };
     for (;;) {
       const stop = await walkFile(file, clock, crc32c, from, visit);
-      if (stop.kind === 'stopped' || stop.offset >= end) return;
+      // A truncation meanwhile: what stands there now is not what the walk expected, and no damage.
+      if (stop.kind === 'stopped' || stop.offset >= end || state.generation !== generation) return;
       assert(stop.position >= from.position, 'a walk goes forward');
       const resync = await recordDamage(state, segment, file, to, stop);
       if (resync === undefined) return;

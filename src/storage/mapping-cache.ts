@@ -18,7 +18,7 @@ export class MappingCache {
   }
   get mappedBytes(): number {
     let bytes = 0;
-    for (const segment of this.used) bytes += segment.mapped?.mapping.bytes ?? 0;
+    for (const segment of this.used) bytes += (segment.mapped?.mapping.bytes ?? 0) + (segment.index?.mappedBytes ?? 0);
     return bytes;
   }
   touch(segment: Segment): void {

@@ -80,7 +80,7 @@ export class Reader {
   private readSegment(segment: Segment, from: Offset, maxBytes: number, limit: number, isFirst: boolean): SegmentRead {
     const { facts } = segment;
     if (segment.index === undefined || facts === undefined) return { kind: 'cold' };
-    if (segment.mapped === undefined && segment.sealed) return { kind: 'cold' };
+    if ((segment.mapped === undefined && segment.sealed) || !segment.index.resident) return { kind: 'cold' };
     const mapped = segment.map();
     if (segment.sealed) this.state.cache.touch(segment);
     const hit = segment.boundaryBelow(from);
@@ -111,6 +111,7 @@ export class Reader {
     const { state } = this;
     const start = segment.boundaryBelow(from);
     const end = segment.size;
+    const { generation } = state;
     let at = start.position;
     let next = offset(start.offset);
     let wantedAt = -1;
@@ -121,7 +122,7 @@ export class Reader {
       const damage = state.damageAt(next);
       if (damage !== undefined) return true;
       await state.health.guard('reading a segment failed', () => mapped.mapping.populate(position(at), length));
-      if (segment.removed || segment.mapped !== mapped) return true;
+      if (segment.removed || segment.mapped !== mapped || state.generation !== generation) return true;
       const step = this.verifyPiece(mapped, at, next, length, at + length === end);
       if (step.kind === 'fault') {
         await this.faulty(

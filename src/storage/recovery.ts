@@ -55,8 +55,9 @@ export async function recoverLog(
   });
   const last = state.segments.at(-1);
   if (last === undefined) {
-    const end = checkpoint?.recoveryPoint ?? offset(0);
     const start = checkpoint?.logStart ?? offset(0);
+    // The head may have been removed up to an offset that no sync had reached.
+    const end = offset(Math.max(checkpoint?.recoveryPoint ?? 0, start));
     state.restore({ logStart: start, logEnd: end, synced: end }, checkpoint?.epochs ?? []);
     state.addDamage(start, end, 'the segment files are gone');
     await startActive(state, end);

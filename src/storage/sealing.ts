@@ -13,7 +13,9 @@ const PIECE_BYTES = 1024 * 1024;
 /** Called after the last fdatasync of the segment. Safe to repeat. */
 export async function sealSegment(state: LogState, segment: Segment): Promise<void> {
   if (segment.removed || !segment.sealed || segment.facts === undefined) return;
-  segment.facts.crc ??= await withFile(state, segment, (file) => fileCrc(state, file, segment.size));
+  // No seal may call damaged bytes good: without one the segment is walked again after the next start.
+  if (!state.damagedIn(segment.baseOffset, segment.nextOffset))
+    segment.facts.crc ??= await withFile(state, segment, (file) => fileCrc(state, file, segment.size));
   await state.exclusive(async () => {
     if (segment.removed || !segment.sealed || state.health.failed) return;
     const { file } = segment;
@@ -27,6 +29,8 @@ export async function sealSegment(state: LogState, segment: Segment): Promise<vo
     }
     await writeDerivedFiles(state, segment);
     await state.health.guard('closing a segment failed', () => segment.close());
+    // Nobody reads it now: whoever does next maps the files.
+    if (segment.mapped === undefined) segment.index = undefined;
   });
 }
 
@@ -47,11 +51,12 @@ async function writeDerivedOnce(state: LogState, segment: Segment): Promise<void
   );
   try {
     await state.health.guardSpace('writing an index failed', async () => {
-      if (index !== undefined) {
+      // A mapped one is in its files already.
+      if (index !== undefined && !index.isMapped) {
         await writeSmallFile(disk, sidePath(state, segment, 'index'), index.offsetBytes);
         await writeSmallFile(disk, sidePath(state, segment, 'timeindex'), index.timeBytes);
       }
-      if (crc === undefined || !segment.sealed) return;
+      if (crc === undefined || !segment.sealed || state.damagedIn(segment.baseOffset, segment.nextOffset)) return;
       const seal = encodeSeal(
         { baseOffset: segment.baseOffset, nextOffset: segment.nextOffset, facts: { ...facts, crc }, epochs },
         crc32c,

@@ -8,6 +8,7 @@ import {
   type OffsetEntry,
 } from '../format/offset-index.ts';
 import { floorTime, readTimeEntry, TIME_ENTRY_BYTES, writeTimeEntry } from '../format/time-index.ts';
+import type { MappedIndex } from './mapped-index.ts';
 
 const RELATIVE_OFFSET_MAX = 0xffff_ffff;
 
@@ -45,16 +46,41 @@ export class SegmentIndex {
   private readonly offsets: EntryBuffer;
   private readonly times: EntryBuffer;
   private readonly intervalBytes: number;
+  /** Undefined: the entries are in memory of our own. */
+  private readonly mapped: MappedIndex | undefined;
   private nextIndexedPosition: number;
   private lastTime: number;
-  constructor(intervalBytes: number, offsets: Uint8Array = new Uint8Array(0), times: Uint8Array = new Uint8Array(0)) {
+  constructor(
+    intervalBytes: number,
+    offsets: Uint8Array = new Uint8Array(0),
+    times: Uint8Array = new Uint8Array(0),
+    mapped?: MappedIndex,
+  ) {
     this.intervalBytes = intervalBytes;
+    this.mapped = mapped;
     this.offsets = new EntryBuffer(OFFSET_ENTRY_BYTES, offsets);
     this.times = new EntryBuffer(TIME_ENTRY_BYTES, times);
     const last = this.entry(this.offsets.count - 1);
     this.nextIndexedPosition = last.position + intervalBytes;
     this.lastTime =
       this.times.count === 0 ? -1 : (readTimeEntry(this.times.raw, this.times.count - 1)?.timestamp ?? -1);
+  }
+  /** Of a sealed segment, read through its index files; to be let go when it is not used any more. */
+  static over(intervalBytes: number, mapped: MappedIndex): SegmentIndex {
+    return new SegmentIndex(intervalBytes, mapped.offsets, mapped.times, mapped);
+  }
+  get isMapped(): boolean {
+    return this.mapped !== undefined;
+  }
+  get mappedBytes(): number {
+    return this.mapped?.mappedBytes ?? 0;
+  }
+  /** False: a look-up could wait for the disk. */
+  get resident(): boolean {
+    return this.mapped?.resident ?? true;
+  }
+  release(): void {
+    this.mapped?.release();
   }
   get offsetBytes(): Uint8Array {
     return this.offsets.bytes;

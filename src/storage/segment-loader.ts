@@ -3,11 +3,12 @@
 import { OFFSET_ENTRY_BYTES, offsetEntriesFit } from '../format/offset-index.ts';
 import { decodeSeal, SEAL_BYTES_MAX, type Seal } from '../format/seal.ts';
 import { timeEntriesFit } from '../format/time-index.ts';
-import type { DiskFile } from '../ports/disk.ts';
+import { DiskError, type Disk, type DiskFile } from '../ports/disk.ts';
 import { recordDamage } from './damage.ts';
 import { walkFile, type WalkedBatch, type WalkFrom } from './file-walk.ts';
 import { isPressure } from './health.ts';
 import type { LogState } from './log-state.ts';
+import { MappedIndex } from './mapped-index.ts';
 import { sidePath, withFile, writeDerivedFiles } from './sealing.ts';
 import { emptyFacts, type Segment } from './segment.ts';
 import { SegmentIndex } from './segment-index.ts';
@@ -26,7 +27,7 @@ export async function loadFacts(state: LogState, segment: Segment): Promise<void
 export async function readSeal(state: LogState, segment: Segment): Promise<Seal | undefined> {
   const { deps, health } = state;
   const bytes = await health.guard('reading a seal failed', () =>
-    readSmallFile(deps.disk, sidePath(state, segment, 'seal'), SEAL_BYTES_MAX),
+    readDerived(deps.disk, sidePath(state, segment, 'seal'), SEAL_BYTES_MAX),
   );
   const decoded = bytes === undefined ? undefined : decodeSeal(bytes, deps.crc32c);
   const seal = decoded?.ok === true ? decoded.value : undefined;
@@ -46,14 +47,31 @@ export async function readSeal(state: LogState, segment: Segment): Promise<Seal 
   }
 }
 
+/** Undefined also when it cannot be read: an unreadable sector of what the log can tell again is no reason to end. */
+async function readDerived(disk: Disk, path: string, bytesMax: number): Promise<Uint8Array | undefined> {
+  try {
+    return await readSmallFile(disk, path, bytesMax);
+  } catch (error) {
+    if (error instanceof DiskError && error.kind === 'io') return undefined;
+    throw error;
+  }
+}
+
 /** Facts, index and mapping are there when it resolves, unless the segment was removed meanwhile. */
 export async function loadForReading(state: LogState, segment: Segment): Promise<void> {
   await loadFacts(state, segment);
   if (segment.removed) return;
   // Nothing of it is left: its whole range has been recorded as damaged, and an empty file cannot be mapped.
   if (segment.sealed && segment.size === 0) return;
-  if (segment.index === undefined) await loadIndex(state, segment);
-  if (segment.removed) return;
+  // One whose pages have gone is mapped anew, which brings them in again.
+  if (segment.index?.resident !== true) {
+    segment.index = undefined;
+    await loadIndex(state, segment);
+  }
+  if (segment.removed) {
+    segment.index = undefined;
+    return;
+  }
   if (segment.mapped === undefined) {
     if (segment.file === undefined) await mapSealed(state, segment);
     else segment.map();
@@ -75,7 +93,28 @@ async function mapSealed(state: LogState, segment: Segment): Promise<void> {
 }
 
 async function loadIndex(state: LogState, segment: Segment): Promise<void> {
-  if (!(await loadIndexFiles(state, segment, segment.size)) && !segment.removed) await rebuildSegment(state, segment);
+  if (!(await mapIndexFiles(state, segment)) && !segment.removed) await rebuildSegment(state, segment);
+}
+
+async function mapIndexFiles(state: LogState, segment: Segment): Promise<boolean> {
+  if (!segment.sealed) return loadIndexFiles(state, segment, segment.size);
+  const bytesMax = segment.size + OFFSET_ENTRY_BYTES;
+  const mapped = await state.health.guardSpace('mapping an index failed', () =>
+    MappedIndex.open(
+      state.deps.disk,
+      [sidePath(state, segment, 'index'), sidePath(state, segment, 'timeindex')],
+      [bytesMax, bytesMax * 2],
+    ),
+  );
+  if (mapped === undefined) return false;
+  // Loaded by somebody else meanwhile.
+  const isWanted = segment.index === undefined && !segment.removed;
+  if (isWanted && indexesFit(segment, segment.size, mapped.offsets, mapped.times)) {
+    segment.index = SegmentIndex.over(state.config.indexIntervalBytes, mapped);
+    return true;
+  }
+  mapped.release();
+  return !isWanted;
 }
 
 /** False: a file is missing, or does not fit a segment of that many bytes. */
@@ -83,8 +122,8 @@ export async function loadIndexFiles(state: LogState, segment: Segment, size: nu
   const { deps, health } = state;
   const bytesMax = size + OFFSET_ENTRY_BYTES;
   const [offsets, times] = await health.guard('reading an index failed', async () => [
-    await readSmallFile(deps.disk, sidePath(state, segment, 'index'), bytesMax),
-    await readSmallFile(deps.disk, sidePath(state, segment, 'timeindex'), bytesMax * 2),
+    await readDerived(deps.disk, sidePath(state, segment, 'index'), bytesMax),
+    await readDerived(deps.disk, sidePath(state, segment, 'timeindex'), bytesMax * 2),
   ]);
   if (segment.index !== undefined) return true;
   if (offsets !== undefined && times !== undefined && indexesFit(segment, size, offsets, times)) {

@@ -58,7 +58,6 @@ export class Segment {
   nextOffset: Offset;
   /** Undefined: a sealed segment that nobody has looked at yet. */
   facts: SegmentFacts | undefined;
-  index: SegmentIndex | undefined;
   /** The append handle: open from the segment's first day until it is sealed. Whoever reads has a handle of his own. */
   file: DiskFile | undefined;
   mapped: SegmentMapping | undefined;
@@ -78,6 +77,8 @@ export class Segment {
   /** Where good batches begin again behind damaged ones, ascending. */
   readonly resyncs: { readonly position: number; readonly offset: Offset }[] = [];
 
+  private currentIndex: SegmentIndex | undefined;
+
   constructor(baseOffset: Offset, path: string, nextOffset: Offset, capacity: number) {
     this.baseOffset = baseOffset;
     this.path = path;
@@ -87,6 +88,15 @@ export class Segment {
     this.padded = false;
     this.named = Promise.resolve();
     this.lastAppendMs = -1;
+  }
+
+  /** Never kept across a wait: the one that is replaced is let go. */
+  get index(): SegmentIndex | undefined {
+    return this.currentIndex;
+  }
+  set index(next: SegmentIndex | undefined) {
+    if (this.currentIndex !== next) this.currentIndex?.release();
+    this.currentIndex = next;
   }
 
   get size(): number {
@@ -130,6 +140,7 @@ export class Segment {
 
   /** The mapping goes now, or with the last slice that is out. */
   retireMapping(): void {
+    if (this.index?.isMapped === true) this.index = undefined;
     const mapped = this.mapped;
     if (mapped === undefined) return;
     this.mapped = undefined;

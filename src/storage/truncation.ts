@@ -1,9 +1,11 @@
 // Removing the tail, as a replica that has diverged must: recorded first, then copied to quarantine, then cleared.
 import { assert } from '../base/assert.ts';
 import { offset, position, type Offset } from '../base/brands.ts';
+import type { BatchHeader } from '../format/batch.ts';
 import type { CheckpointFile } from './checkpoint-file.ts';
 import type { Committer } from './committer.ts';
-import { walkFile } from './file-walk.ts';
+import { recordDamage } from './damage.ts';
+import { walkFile, type WalkedBatch, type WalkFrom } from './file-walk.ts';
 import type { LogState } from './log-state.ts';
 import type { OwnerSnapshots } from './owner-snapshot.ts';
 import { quarantineBytes, quarantineMove } from './quarantine.ts';
@@ -32,6 +34,7 @@ export async function truncateLog(parts: TruncationParts, to: Offset): Promise<O
   assert(segment !== undefined, 'a segment holds the offset');
   await loadFacts(state, segment);
   const cut = await findCut(state, segment, to);
+  if (cut.offset < state.logStart) return emptyLog(parts, index);
   state.cutTo(cut.offset);
   // Lowered before anything goes: a crash in between finds a recovery point that is true.
   if (state.synced >= cut.offset)
@@ -44,49 +47,81 @@ export async function truncateLog(parts: TruncationParts, to: Offset): Promise<O
   return cut.offset;
 }
 
+/** The log begins inside the batch that is cut: nothing of it stays, and it goes on at its start in a new segment. */
+async function emptyLog({ state, committer, checkpoint, snapshots }: TruncationParts, index: number): Promise<Offset> {
+  const end = state.logStart;
+  state.cutTo(end);
+  state.advanceSynced(end);
+  await checkpoint.recordDurably(end, { baseOffset: end, size: 0 });
+  await snapshots.truncate(end);
+  for (const later of state.segments.splice(index + 1).toReversed()) await moveAway(state, later);
+  const old = state.segments.slice();
+  await startActive(state, end);
+  state.segments.splice(0, old.length);
+  for (const segment of old) await moveAway(state, segment);
+  committer.truncated();
+  return end;
+}
+
 interface CutPlace {
+  /** Damage reaches up to the cut: the next batch cannot follow in the same file. */
+  readonly gap: boolean;
   readonly position: number;
   readonly offset: Offset;
   readonly facts: SegmentFacts;
   readonly index: SegmentIndex;
 }
 
-/** Walks the segment from its start: what stays gets its facts and indexes anew. */
+/** Walks the segment from its start: what stays gets its facts and indexes anew. Damage below the cut stays where it is. */
 async function findCut(state: LogState, segment: Segment, to: Offset): Promise<CutPlace> {
   const facts = emptyFacts();
   const index = new SegmentIndex(state.config.indexIntervalBytes);
   const { size } = segment;
-  let crc = 0;
+  const history = { epochs: [...state.epochs.entries], to: size };
+  let crc: number | undefined = 0;
   let cutOffset = -1;
-  const stop = await withFile(state, segment, async (file) => {
-    return walkFile(
-      file,
-      state.deps.clock,
-      state.deps.crc32c,
-      { position: 0, offset: segment.baseOffset, epochAtLeast: -1, to: size },
-      ({ header, position: at, bytes }) => {
-        if (header.lastOffset >= to) {
-          cutOffset = header.baseOffset;
-          return false;
-        }
-        index.note(header.baseOffset - segment.baseOffset, at, facts.maxTimestamp);
-        if (facts.recordCount === 0) {
-          facts.firstTimestamp = header.baseTimestamp;
-          facts.firstEpoch = header.leaderEpoch;
-        }
-        facts.batchCount += 1;
-        facts.recordCount += header.recordCount;
-        facts.lastEpoch = header.leaderEpoch;
-        facts.maxTimestamp = Math.max(facts.maxTimestamp, header.maxTimestamp);
-        crc = state.deps.crc32c(bytes, crc);
-        facts.size = at + bytes.length;
-        return true;
-      },
-    );
+  let resumedAt = -1;
+  const visit = ({ header, position: at, bytes }: WalkedBatch): boolean => {
+    if (header.lastOffset >= to) {
+      cutOffset = header.baseOffset;
+      return false;
+    }
+    index.note(header.baseOffset - segment.baseOffset, at, facts.maxTimestamp, at === resumedAt);
+    noteFacts(facts, header);
+    if (crc !== undefined) crc = state.deps.crc32c(bytes, crc);
+    facts.size = at + bytes.length;
+    return true;
+  };
+  return withFile(state, segment, async (file) => {
+    let from: WalkFrom = { ...history, position: 0, offset: segment.baseOffset, epochAtLeast: -1 };
+    for (;;) {
+      const stop = await walkFile(file, state.deps.clock, state.deps.crc32c, from, visit);
+      facts.crc = crc;
+      if (cutOffset >= 0) return { gap: false, position: facts.size, offset: offset(cutOffset), facts, index };
+      if (stop.offset >= to) return { gap: false, position: facts.size, offset: stop.offset, facts, index };
+      crc = undefined;
+      const resync = await recordDamage(state, segment, file, size, stop);
+      if (resync === undefined || resync.offset > to) {
+        facts.crc = undefined;
+        return { gap: true, position: facts.size, offset: to, facts, index };
+      }
+      // The bad bytes stay with the good ones behind them.
+      facts.size = resync.position;
+      resumedAt = resync.position;
+      from = { ...history, position: resync.position, offset: resync.offset, epochAtLeast: stop.epoch };
+    }
   });
-  // A walk that met damage ends there: what lies behind it goes with the tail.
-  facts.crc = stop.kind === 'fault' ? undefined : crc;
-  return { position: facts.size, offset: cutOffset >= 0 ? offset(cutOffset) : stop.offset, facts, index };
+}
+
+function noteFacts(facts: SegmentFacts, header: BatchHeader): void {
+  if (facts.recordCount === 0) {
+    facts.firstTimestamp = header.baseTimestamp;
+    facts.firstEpoch = header.leaderEpoch;
+  }
+  facts.batchCount += 1;
+  facts.recordCount += header.recordCount;
+  facts.lastEpoch = header.leaderEpoch;
+  facts.maxTimestamp = Math.max(facts.maxTimestamp, header.maxTimestamp);
 }
 
 async function moveAway(state: LogState, segment: Segment): Promise<void> {
@@ -106,6 +141,8 @@ async function moveAway(state: LogState, segment: Segment): Promise<void> {
 
 async function clearTail(state: LogState, segment: Segment, cut: CutPlace): Promise<void> {
   const { size } = segment;
+  // What follows a gap goes into a file of its own.
+  if (cut.gap) segment.sealed = true;
   const wasSealed = segment.sealed;
   if (size > cut.position) {
     await state.health.guard('truncating a segment failed', async () => {
@@ -140,7 +177,7 @@ async function clearTail(state: LogState, segment: Segment, cut: CutPlace): Prom
     segment.padded = true;
     return;
   }
-  if (cut.position > 0) {
+  if (cut.position > 0 || cut.gap) {
     await startActive(state, cut.offset);
     return;
   }

@@ -60,6 +60,10 @@ export interface SweepOptions {
   /** All subsets of up to so many pending operations; of more, `samples` random ones. */
   readonly choicesMax: number;
   readonly samples: number;
+  /** At one of so many cuts, writes are torn and replaced by noise too. */
+  readonly tornOneIn: number;
+  /** One of so many states is cut once more when it has been recovered. */
+  readonly cutAfterOneIn: number;
   /** One of so many operations of a recovery is cut too. */
   readonly secondCrashOneIn: number;
 }
@@ -99,7 +103,8 @@ export class StorageSweep {
       later.push({ disk: disk.fork(choice), survivors: `again during recovery, ${choice}` });
     });
     // What was recovered can be read, and then it must not vanish.
-    later.push({ disk: machine.disk.fork('lose-all'), survivors: 'again after recovery' });
+    const cutAfter = this.checks % this.options.cutAfterOneIn === 0;
+    if (cutAfter) later.push({ disk: machine.disk.fork('lose-all'), survivors: 'again after recovery' });
     this.end(machine);
     const readable: Found = {
       ...found,
@@ -109,7 +114,7 @@ export class StorageSweep {
     };
     for (const [index, each] of later.entries()) {
       this.counts.secondCrashes += 1;
-      const isLast = index === later.length - 1;
+      const isLast = cutAfter && index === later.length - 1;
       const again = await this.recover(machine, each.disk, isLast ? readable : found, `${context}, ${each.survivors}`);
       if (isLast) demand(sameRead(first, again), context, 'a second power cut gave another log');
       this.end(machine);
@@ -312,7 +317,8 @@ class SweepLife {
         keep(disk.crashWith(mask), `survivors ${mask.toString(2)}`, false);
       }
     }
-    if (pending > 0) keep(disk.fork('random', this.choices), 'torn', false);
+    if (pending > 0 && this.counts.crashPoints % this.options.tornOneIn === 0)
+      keep(disk.fork('random', this.choices), 'torn', false);
     // A truncation that was killed may have got anywhere; otherwise the page cache has all that was written.
     keep(disk.crashWith(all), 'all survive', this.cuttingTo === undefined);
   }

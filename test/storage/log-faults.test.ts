@@ -61,9 +61,24 @@ describe('a failing disk', () => {
     await machine.run(() => log.close({ clean: true }));
     machine.powerCut('keep-all');
     log = await machine.open(SMALL, true);
-    machine.disk.inject({ operation: 'populate', kind: 'io' });
+    machine.disk.inject({ operation: 'populate', path: /\.log$/, kind: 'io' });
     await expect(machine.run(() => readAll(log))).rejects.toThrow('reading a segment failed');
     expect(machine.fatals).toHaveLength(1);
+  });
+
+  test('an index file that cannot be read is made again from the log', async () => {
+    for (const suffix of ['index', 'seal'] as const) {
+      const machine = new Machine();
+      let log = await machine.open();
+      await fill(machine, log, 60);
+      await machine.run(() => log.close({ clean: true }));
+      log = await machine.open(SMALL, true);
+      machine.disk.breakSector(`${DIRECTORY}/${FIRST}.${suffix}`, 0);
+      expect((await machine.run(() => readAll(log))).batches).toHaveLength(60);
+      expect(machine.fatals).toEqual([]);
+      await machine.run(() => log.close({ clean: true }));
+      expect(machine.disk.liveMappings).toBe(0);
+    }
   });
 
   test('a full disk refuses, keeps what is there, and goes on when there is room again', async () => {
