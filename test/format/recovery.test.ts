@@ -27,17 +27,19 @@ function possible({ segment, fault, follows }: Case): boolean {
   return segment !== 'active' || !follows.endsWith('later');
 }
 
+function crossed<Left, Right>(left: readonly Left[], right: readonly Right[]): readonly (readonly [Left, Right])[] {
+  return left.flatMap((one) => right.map((other) => [one, other] as const));
+}
+
 function allCases(): readonly Case[] {
-  const cases: Case[] = [];
-  for (const segment of SEGMENTS)
-    for (const place of PLACES)
-      for (const fsync of POLICIES)
-        for (const fault of FAULTS)
-          for (const follows of FOLLOWS)
-            for (const tornHeader of [false, true])
-              for (const recycles of [false, true])
-                cases.push({ segment, place, fsync, fault, follows, tornHeader, recycles });
-  return cases.filter(possible);
+  const wheres = crossed(SEGMENTS, PLACES);
+  const whats = crossed(POLICIES, crossed(FAULTS, FOLLOWS));
+  const files = crossed([false, true], [false, true]);
+  return crossed(crossed(wheres, whats), files)
+    .map(([[[segment, place], [fsync, [fault, follows]]], [tornHeader, recycles]]) => {
+      return { segment, place, fsync, fault, follows, tornHeader, recycles };
+    })
+    .filter(possible);
 }
 
 function findingOf({ segment, place, fsync, fault, follows, tornHeader, recycles }: Case): TailFinding {
