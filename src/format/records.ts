@@ -177,20 +177,26 @@ function usualRecordEnd(bytes: Uint8Array, from: number, to: number, index: numb
     if (second >= 0x80) delta = (delta & 0x3fff) | ((bytes[at++] as number) << 14);
   }
   if (delta !== index << 1 || delta >= 0x20_0000) return 0;
-  for (let field = 0; field < 2; field += 1) {
-    if (at + USUAL_MIDDLE_BYTES > to) return 0;
-    let size = bytes[at++] as number;
-    if (size >= 0x80) {
-      const second = bytes[at++] as number;
-      size = (size & 0x7f) | (second << 7);
-      if (second >= 0x80) size = (size & 0x3fff) | ((bytes[at++] as number) << 14);
-    }
-    // 1 is −1, null.
-    if ((size & 1) === 0) at += size >>> 1;
-    else if (size !== 1) return 0;
+  at = usualFieldEnd(bytes, at, to);
+  if (at === 0) return 0;
+  at = usualFieldEnd(bytes, at, to);
+  return at === end - 1 && bytes[at] === 0 ? end : 0;
+}
+
+/** Behind a key or value whose length takes at most three bytes; 0: not that kind. May lie behind `to`. */
+function usualFieldEnd(bytes: Uint8Array, from: number, to: number): number {
+  if (from + USUAL_MIDDLE_BYTES > to) return 0;
+  let at = from + 1;
+  let size = bytes[from] as number;
+  if (size >= 0x80) {
+    const second = bytes[at++] as number;
+    size = (size & 0x7f) | (second << 7);
+    if (second >= 0x80) size = (size & 0x3fff) | ((bytes[at++] as number) << 14);
     if (size >= 0x20_0000) return 0;
   }
-  return at === end - 1 && bytes[at] === 0 ? end : 0;
+  if ((size & 1) === 0) return at + (size >>> 1);
+  // 1 is −1, null.
+  return size === 1 ? at : 0;
 }
 
 /** What `varint` gives for a varint that is cut, over 32 bits or below −1: no length, delta or count of a record may be that. */
