@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
-import { leaderEpoch, position } from '../../src/base/brands.ts';
-import { appendWritten, batch, DIRECTORY, Machine, readAll } from './log-bench.ts';
+import { leaderEpoch, offset, position } from '../../src/base/brands.ts';
+import { CHECKPOINT_EPOCHS_MAX } from '../../src/format/checkpoint.ts';
+import { appendWritten, batch, DIRECTORY, Machine, readAll, SMALL } from './log-bench.ts';
 
 const FIRST = `${DIRECTORY}/00000000000000000000.log`;
 const BATCH_BYTES = batch().length;
@@ -52,4 +53,26 @@ describe('recovery and the epoch history', () => {
       { epoch: 2, startOffset: 3 },
     ]);
   });
+
+  test.each([true, false])(
+    'more epochs than a checkpoint holds are found again in the seals, after a clean stop: %s',
+    async (clean) => {
+      const machine = new Machine();
+      let log = await machine.open();
+      const count = CHECKPOINT_EPOCHS_MAX + 70;
+      await machine.run(async () => {
+        for (let epoch = 1; epoch <= count; epoch += 1) await appendWritten(log, batch(), leaderEpoch(epoch));
+        await log.sync();
+      });
+      if (clean) await machine.run(() => log.close({ clean: true }));
+      // Time for seals and checkpoint to become durable.
+      else await machine.scheduler.run(machine.scheduler.nowMs + 10_000);
+      machine.powerCut('keep-all');
+      log = await machine.open(SMALL, clean);
+      expect(log.recovery.kind).toBe(clean ? 'clean' : 'tail');
+      expect(log.epochs).toEqual(
+        Array.from({ length: count }, (_, index) => ({ epoch: leaderEpoch(index + 1), startOffset: offset(index) })),
+      );
+    },
+  );
 });
