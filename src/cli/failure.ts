@@ -1,6 +1,7 @@
 // Errors of the command line: one line that says what is wrong, one that says what to do, and the exit status.
 import { ERRORS, isRivuletError, type ErrorName } from '../base/errors.ts';
 import { FATAL, FatalError } from '../base/fatal.ts';
+import { ConfigError } from '../server/config.ts';
 
 export const STATUS_DONE = 0;
 export const STATUS_FAILED = 1;
@@ -44,6 +45,7 @@ export interface Explained {
 }
 
 export function explain(error: unknown): Explained {
+  if (error instanceof ConfigError) return { status: STATUS_USAGE, code: 'USAGE', message: error.message, advice: 'See rivulet serve --help.' };
   if (error instanceof UsageError) return { status: STATUS_USAGE, code: 'USAGE', message: error.message, advice: 'See --help.' };
   if (error instanceof CommandError) return { status: STATUS_FAILED, code: 'FAILED', message: error.message, advice: error.advice };
   if (error instanceof FatalError) {

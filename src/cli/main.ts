@@ -138,7 +138,7 @@ function serveCommand(addonPath: AddonPath): Command {
   addServeOptions(made);
   return made.action(async (flags: Readonly<Record<string, unknown>>) => {
     const { serve } = await import('./commands/serve.ts');
-    await serve(flags, made, addonPath);
+    await serve(flags, addonPath);
   });
 }
 

@@ -3,7 +3,7 @@ import { PARTITIONS_PER_TOPIC_MAX, isTopicName } from '../base/limits.ts';
 import type { Admin, ClusterDescription, PartitionOffset, TopicDescription, TopicSpec } from './api.ts';
 import type { Cluster } from './cluster.ts';
 import { Fetcher, offsetAt } from './fetcher.ts';
-import { alterTopic, createTopic, deleteTopic } from './wire.ts';
+import { alterTopic, clusterStatus, createTopic, deleteTopic } from './wire.ts';
 
 function checkName(name: string): void {
   if (!isTopicName(name)) throw new RivuletError('INVALID_TOPIC_NAME', undefined, { facts: { topic: name } });
@@ -58,7 +58,7 @@ export class ClientAdmin implements Admin {
   async deleteTopic(name: string): Promise<void> {
     checkName(name);
     const link = await this.#cluster.anyLink();
-    await deleteTopic(link, name, this.#cluster.settings.requestTimeoutMs);
+    await deleteTopic(link, name, undefined, this.#cluster.settings.requestTimeoutMs);
     await this.#cluster.refresh([name]);
   }
 
@@ -74,7 +74,6 @@ export class ClientAdmin implements Admin {
   }
 
   async clusterStatus(): Promise<ClusterDescription> {
-    const { clusterId, controllerId, nodes } = await this.#cluster.describe([]);
-    return { clusterId, controllerId, nodes };
+    return this.#cluster.retrying(async (link) => clusterStatus(link, this.#cluster.settings.requestTimeoutMs));
   }
 }

@@ -283,12 +283,28 @@ export interface NodeDescription {
   readonly nodeId: number;
   readonly host: string;
   readonly port: number;
+  readonly state: 'offline' | 'online' | 'draining';
+  readonly softwareVersion: string;
+  /** Milliseconds since 1970; -1: not known. */
+  readonly startedAt: number;
+  /** Partitions that it leads, and of which it holds a replica. */
+  readonly leaders: number;
+  readonly replicas: number;
 }
 
 export interface ClusterDescription {
   readonly clusterId: string;
+  /** -1: none now. */
   readonly controllerId: number;
   readonly nodes: readonly NodeDescription[];
+  readonly topics: number;
+  readonly partitions: number;
+  /** Without a leader. */
+  readonly offlinePartitions: number;
+  readonly underReplicatedPartitions: number;
+  /** They take no writes. */
+  readonly underMinInSyncPartitions: number;
+  readonly damagedPartitions: number;
 }
 
 export interface Admin {

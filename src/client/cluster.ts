@@ -45,6 +45,7 @@ export class Cluster {
   readonly #brokers = new Map<string, BrokerNode>();
   readonly #addresses = new Map<number, Address>();
   readonly #topics = new Map<string, TopicView>();
+  readonly #produced = new Set<string>();
   /** Topics that the next refresh will ask for; one refresh runs, at most one waits. */
   #asked = new Set<string>();
   #running: Promise<void> | undefined;
@@ -140,10 +141,16 @@ export class Cluster {
   }
 
   /** One request for everything there is: for administration. */
-  async describe(topics: readonly string[] | undefined): Promise<ClusterView> {
-    const view = await this.retrying(async (link) => fetchMetadata(link, topics, this.settings.requestTimeoutMs));
+  async describe(topics: readonly string[] | undefined, options: { readonly autoCreate?: boolean } = {}): Promise<ClusterView> {
+    const asked = { topics, includeConfig: options.autoCreate === undefined, autoCreate: options.autoCreate ?? false };
+    const view = await this.retrying(async (link) => fetchMetadata(link, asked, this.settings.requestTimeoutMs));
     this.#learn(view, topics);
     return view;
+  }
+
+  /** A producer sends to it: where the broker allows that, it is created when it is missing. */
+  produces(topic: string): void {
+    this.#produced.add(topic);
   }
 
   /**
@@ -185,7 +192,10 @@ export class Cluster {
   async #refreshAsked(): Promise<void> {
     const topics = [...this.#asked];
     this.#asked = new Set();
-    await this.describe(topics);
+    const produced = topics.filter((topic) => this.#produced.has(topic));
+    if (produced.length > 0) await this.describe(produced, { autoCreate: true });
+    if (produced.length === topics.length && topics.length > 0) return;
+    await this.describe(topics.filter((topic) => !this.#produced.has(topic)), { autoCreate: false });
   }
 
   #learn(view: ClusterView, asked: readonly string[] | undefined): void {

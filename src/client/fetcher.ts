@@ -1,5 +1,6 @@
 // Keeps a consumer's buffer filled: one fetch at a time to each broker, the next one sent as soon as an answer is in and there
 // is room, so that bytes travel while records are handled.
+import { topicId } from '../base/brands.ts';
 import { ERRORS, type ErrorName, RivuletError } from '../base/errors.ts';
 import { REQUEST_PARTITIONS_MAX } from '../base/limits.ts';
 import type { ConsumerOptions, PositionLost, StartPosition } from './api.ts';
@@ -7,7 +8,7 @@ import { type BrokerNode, jittered } from './broker-node.ts';
 import type { Cluster } from './cluster.ts';
 import { asRivuletError } from './failure.ts';
 import type { PartitionReader } from './partition-reader.ts';
-import { type FetchedPartition, type FoundOffset, type OffsetAt, listOffsets, sendFetch } from './wire.ts';
+import { type FetchAnswer, type FetchedPartition, type FoundOffset, type OffsetAt, listOffsets, sendFetch } from './wire.ts';
 
 const MAX_BYTES_DEFAULT = 1024 * 1024;
 const WAIT_MS_DEFAULT = 500;
@@ -15,6 +16,7 @@ const LOST: readonly ErrorName[] = ['OFFSET_EXPIRED', 'OFFSET_BEYOND_END', 'LOG_
 /** A deleted topic looks like one that the broker has not heard of yet; after so many answers it is gone. */
 const UNKNOWN_TOPIC_ANSWERS_MAX = 5;
 const LOOK_UPS_MAX = 8;
+const NO_TOPIC = topicId('0'.repeat(32));
 
 export interface FetchOwner {
   readonly readers: readonly PartitionReader[];
@@ -62,7 +64,12 @@ export class Fetcher {
       if (reader.busy || reader.paused || reader.backoff !== undefined || reader.failure !== undefined) continue;
       if (reader.pendingSeek !== undefined || (reader.start === undefined && reader.fetchOffset >= reader.upTo)) continue;
       const broker = this.#cluster.leader(reader.topic, reader.partition);
-      if (reader.start !== undefined || broker?.current === undefined) {
+      const id = this.#cluster.topic(reader.topic)?.id;
+      if (id !== undefined && !reader.isOf(id)) {
+        this.#later(reader, new RivuletError('UNKNOWN_TOPIC', 'the topic was deleted; the one of that name now is another'), true);
+        continue;
+      }
+      if (reader.start !== undefined || broker?.current === undefined || id === undefined) {
         this.#prepare(reader, broker);
         continue;
       }
@@ -90,7 +97,7 @@ export class Fetcher {
     const maxBytes = this.#options.maxBytes ?? MAX_BYTES_DEFAULT;
     const waitMs = this.#options.waitMs ?? WAIT_MS_DEFAULT;
     const partitions = readers.map((reader) => ({
-      topic: reader.topic,
+      topicId: reader.topicId ?? NO_TOPIC,
       partition: reader.partition,
       offset: reader.fetchOffset,
       maxBytes,
@@ -100,14 +107,14 @@ export class Fetcher {
     for (const reader of readers) reader.busy = true;
     this.#fetching.add(broker);
     const request = { partitions, maxBytes, minBytes: this.#options.minBytes ?? 1, waitMs };
-    const sent = sendFetch(link, request, this.#cluster.settings.requestTimeoutMs + waitMs, (answers, failure) => {
+    const sent = sendFetch(link, request, this.#cluster.settings.requestTimeoutMs + waitMs, (answer, failure) => {
       this.#fetching.delete(broker);
       for (const { reader } of asked) reader.busy = false;
       if (this.#closed) return;
-      if (answers === undefined) for (const { reader } of asked) this.#later(reader, failure ?? new RivuletError('INTERNAL'));
+      if (answer === undefined) for (const { reader } of asked) this.#later(reader, failure ?? new RivuletError('INTERNAL'));
       else {
         broker.succeeded();
-        this.#answered(asked, answers);
+        this.#answered(asked, answer);
       }
       this.#owner.changed();
       this.pump();
@@ -121,13 +128,13 @@ export class Fetcher {
     }
   }
 
-  #answered(asked: readonly Asked[], answers: readonly FetchedPartition[]): void {
+  #answered(asked: readonly Asked[], { partitions: answers, throttleMs }: FetchAnswer): void {
     for (let index = 0; index < asked.length; index += 1) {
       const ask = asked[index];
       const answer = answers[index];
       if (ask === undefined || ask.generation !== ask.reader.generation) continue;
       const { reader } = ask;
-      if (answer === undefined || answer.topic !== reader.topic || answer.partition !== reader.partition) {
+      if (answer === undefined || answer.topicId !== reader.topicId || answer.partition !== reader.partition) {
         this.#later(reader, new RivuletError('INTERNAL', 'the answer to a fetch leaves a partition out'));
         continue;
       }
@@ -138,6 +145,7 @@ export class Fetcher {
         reader.failures = 0;
         // The view is the connection's own buffer, which the next frame overwrites.
         if (answer.batches.length > 0) this.#bufferedBytes += reader.accept(answer.batches.slice(), this.#cluster.ports);
+        if (throttleMs > 0) this.#wait(reader, throttleMs);
       }
     }
   }
@@ -153,9 +161,9 @@ export class Fetcher {
   }
 
   /** Tries again after a pause, or gives the partition up. */
-  #later(reader: PartitionReader, error: RivuletError): void {
+  #later(reader: PartitionReader, error: RivuletError, isFinal = false): void {
     reader.failures += 1;
-    const gone = error.code === 'UNKNOWN_TOPIC' && reader.failures >= UNKNOWN_TOPIC_ANSWERS_MAX;
+    const gone = isFinal || error.code === 'UNKNOWN_TOPIC' && reader.failures >= UNKNOWN_TOPIC_ANSWERS_MAX;
     if (!error.retriable || gone) {
       const facts = { ...error.facts, topic: reader.topic, partition: reader.partition };
       reader.failure = new RivuletError(error.code, `${reader.label}: ${error.message}`, { facts, cause: error });
@@ -169,7 +177,12 @@ export class Fetcher {
     const told = error.facts['retryAfterMs'];
     const grown = Math.min(reconnectBackoffMaxMs, reconnectBackoffMs * 2 ** Math.min(reader.failures - 1, 16));
     const pauseMs = typeof told === 'number' ? Math.max(1, told) : jittered(grown, this.#cluster.ports);
-    reader.backoff = this.#cluster.deadlines.after(pauseMs, () => {
+    this.#wait(reader, pauseMs);
+  }
+
+  #wait(reader: PartitionReader, ms: number): void {
+    this.#cluster.deadlines.cancel(reader.backoff);
+    reader.backoff = this.#cluster.deadlines.after(ms, () => {
       reader.backoff = undefined;
       this.pump();
     });
@@ -229,11 +242,12 @@ export class Fetcher {
 
 async function lookUpOnce(cluster: Cluster, topic: string, partition: number, at: OffsetAt): Promise<FoundOffset> {
   if (cluster.leader(topic, partition) === undefined) await cluster.refresh([topic]);
-  if (cluster.topic(topic) === undefined) throw new RivuletError('UNKNOWN_TOPIC', `there is no topic "${topic}"`);
+  const view = cluster.topic(topic);
+  if (view === undefined) throw new RivuletError('UNKNOWN_TOPIC', `there is no topic "${topic}"`);
   const broker = cluster.leader(topic, partition);
   if (broker === undefined) throw new RivuletError('PARTITION_OFFLINE', `${topic}/${String(partition)} has no leader now`);
   const link = await broker.link();
-  const [found] = await listOffsets(link, [{ topic, partition, at }], cluster.settings.requestTimeoutMs);
+  const [found] = await listOffsets(link, [{ topicId: view.id, partition, at }], cluster.settings.requestTimeoutMs);
   if (found === undefined) throw new RivuletError('INTERNAL', 'the answer holds no offset');
   return found;
 }

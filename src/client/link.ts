@@ -1,20 +1,24 @@
 // One connection to one broker: pipelined requests by correlation id, frames assembled in place. A request that is not
 // answered in time ends the whole connection: what else is in flight there would wait behind it, and a late answer could not
 // be told from a lost one.
-import { FRAME_BYTES_MAX, REQUESTS_IN_FLIGHT_MAX_DEFAULT } from '../base/limits.ts';
+import { FRAME_BYTES_MAX } from '../base/limits.ts';
 import { RivuletError } from '../base/errors.ts';
 import type { Address, Connection, ConnectionHandler, TlsOptions } from '../ports/network.ts';
 import type { ClientPorts } from './api.ts';
 import type { Deadline, Deadlines } from './deadlines.ts';
 import { addressKey } from './servers.ts';
-import { type AnswerFrame, type Dialect, FrameInput, frameHeader, helloRequest, readHello } from './wire.ts';
+import { decodeAnswer, encodeRequestFrame } from '../protocol/answer.ts';
+import { CONNECTION_OPERATION, type Frame, FrameReader } from '../protocol/frame.ts';
+import { OPERATION } from '../protocol/operations.ts';
+import { type Answered, DIALECT_UNKNOWN, type Dialect, errorOf, helloBody, readHello } from './wire.ts';
 
-/** Room is left for requests that are not counted against it, such as metadata. */
-export const LINK_IN_FLIGHT_MAX: number = REQUESTS_IN_FLIGHT_MAX_DEFAULT - 16;
+/** Room that is left for requests which are not counted, such as metadata. */
+const UNCOUNTED_REQUESTS = 16;
 const CORRELATION_MAX = 0xffff_ffff;
+const NO_BYTES = new Uint8Array(0);
 
 /** Exactly one of the two is given. The answer's views are valid during the call only. */
-export type OnAnswer = (answer: AnswerFrame | undefined, failure: RivuletError | undefined) => void;
+export type OnAnswer = (answer: Answered | undefined, failure: RivuletError | undefined) => void;
 
 interface Pending {
   readonly operation: number;
@@ -31,10 +35,10 @@ export interface LinkOptions {
 export class Link {
   readonly address: Address;
   readonly #deadlines: Deadlines;
-  readonly #input = new FrameInput(FRAME_BYTES_MAX);
+  readonly #input = new FrameReader({ expect: 'answers', bodyBytesMax: FRAME_BYTES_MAX });
   readonly #pending = new Map<number, Pending>();
   #connection: Connection | undefined;
-  #dialect: Dialect | undefined;
+  #dialect: Dialect = DIALECT_UNKNOWN;
   #nextCorrelation = 1;
   #blocked = false;
   #ended: RivuletError | undefined;
@@ -70,12 +74,14 @@ export class Link {
   }
   /** False: hold requests back until `onRoom`. Small ones (metadata, fetch) may still be sent. */
   get hasRoom(): boolean {
-    return !this.#blocked && this.#ended === undefined && this.#pending.size < LINK_IN_FLIGHT_MAX;
+    return !this.#blocked && this.#ended === undefined && this.#pending.size < this.#inFlightMax;
   }
   /** What both sides speak. */
   get dialect(): Dialect {
-    if (this.#dialect === undefined) throw new RivuletError('HELLO_REQUIRED');
     return this.#dialect;
+  }
+  get #inFlightMax(): number {
+    return Math.max(1, this.#dialect.requestsInFlightMax - UNCOUNTED_REQUESTS);
   }
 
   /**
@@ -91,10 +97,7 @@ export class Link {
       this.#end(new RivuletError('REQUEST_TIMEOUT', `no answer from ${addressKey(this.address)} within ${String(timeoutMs)} ms`));
     });
     this.#pending.set(correlation, { operation, onAnswer, deadline });
-    let bodyBytes = 0;
-    for (const piece of pieces) bodyBytes += piece.length;
-    const header = frameHeader(operation, version, correlation, bodyBytes);
-    if (!connection.send([header, ...pieces])) this.#blocked = true;
+    if (!connection.send(encodeRequestFrame({ operation, version, correlationId: correlation }, pieces))) this.#blocked = true;
     return true;
   }
 
@@ -124,9 +127,8 @@ export class Link {
   }
 
   async #hello(clientId: string, timeoutMs: number): Promise<void> {
-    const { operation, version, body } = helloRequest(clientId);
     await new Promise<void>((resolve, reject) => {
-      const sent = this.request(operation, version, [body], timeoutMs, (answer, failure) => {
+      const sent = this.request(OPERATION.Hello.operation, 1, helloBody(clientId), timeoutMs, (answer, failure) => {
         if (answer === undefined) {
           reject(failure ?? new RivuletError('CONNECTION_LOST'));
           return;
@@ -146,24 +148,40 @@ export class Link {
 
   #received(bytes: number): void {
     this.#input.advance(bytes);
-    const wasFull = this.#pending.size >= LINK_IN_FLIGHT_MAX;
+    const wasFull = this.#pending.size >= this.#inFlightMax;
     while (this.#ended === undefined) {
       const next = this.#input.next();
       if (next === undefined) break;
       if ('fault' in next) {
-        this.#end(new RivuletError('CONNECTION_LOST', `${addressKey(this.address)} sent no valid frame: ${next.fault}`));
+        this.#end(new RivuletError('CONNECTION_LOST', `${addressKey(this.address)} sent no valid frame: ${next.message}`));
         return;
       }
-      const pending = this.#pending.get(next.correlationId);
-      if (pending === undefined || pending.operation !== next.operation) {
-        this.#end(new RivuletError('CONNECTION_LOST', `${addressKey(this.address)} answered what was not asked`));
-        return;
-      }
-      this.#pending.delete(next.correlationId);
-      this.#deadlines.cancel(pending.deadline);
-      pending.onAnswer(next, undefined);
+      this.#frame(next);
     }
     if (wasFull && this.hasRoom) this.onRoom?.();
+  }
+
+  #frame(frame: Frame): void {
+    const answer = decodeAnswer(frame.body);
+    if (!answer.ok) {
+      this.#end(new RivuletError('CONNECTION_LOST', `${addressKey(this.address)} sent no valid answer: ${answer.fault.message}`));
+      return;
+    }
+    const { value } = answer;
+    if (frame.operation === CONNECTION_OPERATION && value.failure !== undefined) {
+      // The broker's last words: why it closes the connection.
+      this.#end(errorOf(value.failure));
+      return;
+    }
+    const pending = this.#pending.get(frame.correlationId);
+    if (pending === undefined || pending.operation !== frame.operation) {
+      this.#end(new RivuletError('CONNECTION_LOST', `${addressKey(this.address)} answered what was not asked`));
+      return;
+    }
+    this.#pending.delete(frame.correlationId);
+    this.#deadlines.cancel(pending.deadline);
+    const error = value.failure === undefined ? undefined : errorOf(value.failure);
+    pending.onAnswer({ operation: frame.operation, error, response: value.failure === undefined ? value.response : NO_BYTES }, undefined);
   }
 
   #end(why: RivuletError): void {

@@ -188,7 +188,8 @@ export class PartitionQueue implements SessionMember {
     const { cluster, session } = this.#owner;
     const broker = cluster.leader(this.topic, this.partition);
     const link = broker?.current;
-    if (broker === undefined || link === undefined) {
+    const topic = cluster.topic(this.topic);
+    if (broker === undefined || link === undefined || topic === undefined) {
       this.#connect();
       return false;
     }
@@ -202,10 +203,7 @@ export class PartitionQueue implements SessionMember {
     batch.inFlight = true;
     this.#outstanding += 1;
     this.#inFlight.push(batch);
-    const request = {
-      topic: this.topic, partition: this.partition, acks: this.#options.acks,
-      identity: batch.identity ?? ANONYMOUS, batches: bytes,
-    };
+    const request = { topicId: topic.id, partition: this.partition, acks: this.#options.acks, batches: bytes };
     const sent = sendProduce(link, request, cluster.settings.requestTimeoutMs, (answer, failure) => {
       this.#answered(batch, answer, failure);
       if (answer !== undefined) broker.succeeded();

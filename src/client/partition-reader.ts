@@ -1,5 +1,6 @@
 // Where a consumer stands in one partition: what was delivered, what is fetched and waits, what to fetch next. Synchronous.
 import { DecodeError } from '../base/bytes.ts';
+import type { TopicId } from '../base/brands.ts';
 import { RivuletError } from '../base/errors.ts';
 import type { ClientPorts, StartPosition } from './api.ts';
 import { type BatchView, type StoredBatch, openBatch, readStoredBatch } from './batch-view.ts';
@@ -13,6 +14,8 @@ interface Fetched {
 export class PartitionReader {
   readonly topic: string;
   readonly partition: number;
+  /** Of the topic when it was first seen: one that is created anew under the name is another. */
+  topicId: TopicId | undefined;
   /** Still to be turned into an offset. */
   start: StartPosition | undefined;
   /** Next offset to deliver; undefined until `start` is resolved. */
@@ -53,6 +56,12 @@ export class PartitionReader {
   }
   get done(): boolean {
     return this.position !== undefined && this.#buffered.length === 0 && this.fetchOffset >= this.upTo;
+  }
+
+  /** False: the topic that this reader reads is gone. */
+  isOf(topicId: TopicId): boolean {
+    this.topicId ??= topicId;
+    return this.topicId === topicId;
   }
 
   /** Drops what was fetched and starts elsewhere. Returns the bytes that became free. */

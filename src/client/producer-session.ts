@@ -89,7 +89,7 @@ export class ProducerSession {
           if (this.#required) throw new RivuletError('UNSUPPORTED_OPERATION', 'the broker does not know idempotent producers');
           this.idempotent = false;
         } else {
-          const given = await initProducer(link, this.#name, this.producerId, this.producerEpoch, this.#cluster.settings.requestTimeoutMs);
+          const given = await initProducer(link, this.#name, this, this.#cluster.settings.requestTimeoutMs);
           this.producerId = given.producerId;
           this.producerEpoch = given.producerEpoch;
         }

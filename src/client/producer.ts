@@ -412,6 +412,7 @@ export class ClientProducer implements Producer, QueueOwner {
     const untilMs = cluster.ports.clock.bootMs() + (this.#options.deliveryTimeoutMs ?? DELIVERY_TIMEOUT_MS_DEFAULT);
     for (let attempt = 1; this.#end === undefined; attempt += 1) {
       try {
+        cluster.produces(sender.topic);
         const view = await cluster.requireTopic(sender.topic);
         sender.queues = view.partitions.map((_, partition) => this.#newQueue(sender.topic, partition));
         sender.sticky = cluster.ports.random.below(Math.max(1, sender.queues.length));

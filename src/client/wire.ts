@@ -1,25 +1,49 @@
-// The only place of the client that knows how requests look on the wire.
-import { ByteReader, ByteWriter, DecodeError, readU16, readU32, stringSize, writeU16, writeU32 } from '../base/bytes.ts';
-import { NO_ERROR, RivuletError, errorName } from '../base/errors.ts';
-import type { BatchIdentity } from './batch-writer.ts';
+// The only place of the client that knows operations: what each asks, and what its answer means to the client.
+import { leaderEpoch, offset, producerId, timestampMs, topicId, type TopicId } from '../base/brands.ts';
+import { RivuletError } from '../base/errors.ts';
+import { BATCH_BYTES_MAX, FRAME_BYTES_MAX, REQUESTS_IN_FLIGHT_MAX_DEFAULT } from '../base/limits.ts';
+import type { Failure } from '../protocol/failure.ts';
+import { negotiate } from '../protocol/negotiate.ts';
+import { OPERATION, OPERATIONS, PROTOCOL_MAX, PROTOCOL_MIN, type OperationEntry } from '../protocol/operations.ts';
+import * as alterTopicV1 from '../protocol/operations/alter-topic.v1.ts';
+import * as clusterStatusV1 from '../protocol/operations/cluster-status.v1.ts';
+import * as createTopicV1 from '../protocol/operations/create-topic.v1.ts';
+import * as deleteTopicV1 from '../protocol/operations/delete-topic.v1.ts';
+import * as fetchV1 from '../protocol/operations/fetch.v1.ts';
+import * as helloV1 from '../protocol/operations/hello.v1.ts';
+import * as initProducerV1 from '../protocol/operations/init-producer.v1.ts';
+import * as listOffsetsV1 from '../protocol/operations/list-offsets.v1.ts';
+import * as metadataV1 from '../protocol/operations/metadata.v1.ts';
+import * as produceV1 from '../protocol/operations/produce.v1.ts';
+import type { Decoded, Pieces } from '../protocol/wire.ts';
+import type { ClusterDescription } from './api.ts';
 import type { Link } from './link.ts';
 
-export const OP = { hello: 1, metadata: 2, produce: 3, fetch: 4, listOffsets: 5, initProducer: 6, createTopic: 20, alterTopic: 21, deleteTopic: 22 } as const;
-const VERSION = 1;
-export const FRAME_HEADER_BYTES = 12;
-const RESPONSE_FLAG = 1;
-const RECEIVE_BYTES = 256 * 1024;
+const SOFTWARE_NAME = 'rivulet-js';
+const SOFTWARE_VERSION = '1';
 
-export interface AnswerFrame {
+/** The answer to one request: its response, to be decoded, or why there is none. Views are valid during the call only. */
+export interface Answered {
   readonly operation: number;
-  readonly version: number;
-  readonly correlationId: number;
   readonly error: RivuletError | undefined;
-  readonly body: Uint8Array;
+  readonly response: Uint8Array;
 }
+/** What both sides speak, and what this broker allows. */
 export interface Dialect {
+  /** Operation → version to use. */
   readonly operations: ReadonlyMap<number, number>;
+  readonly frameBytesMax: number;
+  readonly batchBytesMax: number;
+  readonly requestsInFlightMax: number;
 }
+/** Before Hello was answered. */
+export const DIALECT_UNKNOWN: Dialect = {
+  operations: new Map([[OPERATION.Hello.operation, 1]]),
+  frameBytesMax: FRAME_BYTES_MAX,
+  batchBytesMax: BATCH_BYTES_MAX,
+  requestsInFlightMax: REQUESTS_IN_FLIGHT_MAX_DEFAULT,
+};
+
 export interface NodeView {
   readonly nodeId: number;
   readonly host: string;
@@ -34,7 +58,7 @@ export interface PartitionView {
 }
 export interface TopicView {
   readonly name: string;
-  readonly id: string;
+  readonly id: TopicId;
   readonly config: Readonly<Record<string, string>>;
   readonly partitions: readonly PartitionView[];
 }
@@ -47,27 +71,38 @@ export interface ClusterView {
 export interface ProduceAnswer {
   readonly baseOffset: number;
   readonly leaderEpoch: number;
+  /** Send nothing more to this broker for so long; absent: at once. */
+  readonly throttleMs?: number;
 }
 export interface ProduceRequest {
-  readonly topic: string;
+  readonly topicId: TopicId;
   readonly partition: number;
   readonly acks: 'committed' | 'leader';
-  readonly identity: BatchIdentity;
   readonly batches: Uint8Array;
 }
 export interface FetchedPartition {
-  readonly topic: string;
+  readonly topicId: TopicId;
   readonly partition: number;
   readonly error: RivuletError | undefined;
+  /** -1: not told. */
   readonly logStart: number;
   readonly highWatermark: number;
+  /** Behind a damaged range, or where the logs part; -1: not told. */
   readonly resumeAt: number;
   readonly batches: Uint8Array;
 }
+export interface FetchAnswer {
+  readonly throttleMs: number;
+  readonly partitions: readonly FetchedPartition[];
+}
 export interface FetchRequest {
   readonly partitions: readonly {
-    readonly topic: string; readonly partition: number; readonly offset: number; readonly maxBytes: number;
-    readonly leaderEpoch: number; readonly lastEpoch: number;
+    readonly topicId: TopicId;
+    readonly partition: number;
+    readonly offset: number;
+    readonly maxBytes: number;
+    readonly leaderEpoch: number;
+    readonly lastEpoch: number;
   }[];
   readonly maxBytes: number;
   readonly minBytes: number;
@@ -80,90 +115,31 @@ export interface FoundOffset {
   readonly leaderEpoch: number;
 }
 
-export function frameHeader(operation: number, version: number, correlationId: number, bodyBytes: number, flags = 0): Uint8Array {
-  const header = new Uint8Array(FRAME_HEADER_BYTES);
-  writeU32(header, 0, FRAME_HEADER_BYTES - 4 + bodyBytes);
-  writeU16(header, 4, operation);
-  header[6] = version;
-  header[7] = flags;
-  writeU32(header, 8, correlationId);
-  return header;
+export function errorOf(failure: Failure): RivuletError {
+  return new RivuletError(failure.code, failure.message, { facts: failure.facts });
 }
 
-/** Assembles frames in one buffer, which grows to the largest frame it has to hold. */
-export class FrameInput {
-  readonly #bytesMax: number;
-  #buffer = new Uint8Array(RECEIVE_BYTES);
-  #start = 0;
-  #end = 0;
-  constructor(bytesMax: number) {
-    this.#bytesMax = bytesMax;
-  }
-  writable(): Uint8Array {
-    const held = this.#end - this.#start;
-    const needed = held >= 4 ? readU32(this.#buffer, this.#start) + 4 : 0;
-    if (needed > this.#buffer.length && needed <= this.#bytesMax + 4) {
-      const grown = new Uint8Array(needed + RECEIVE_BYTES);
-      grown.set(this.#buffer.subarray(this.#start, this.#end));
-      this.#buffer = grown;
-      this.#start = 0;
-      this.#end = held;
-    } else if (this.#start > 0 && (held === 0 || this.#buffer.length - this.#end < Math.max(RECEIVE_BYTES / 4, needed - held))) {
-      this.#buffer.copyWithin(0, this.#start, this.#end);
-      this.#start = 0;
-      this.#end = held;
-    }
-    return this.#buffer.subarray(this.#end);
-  }
-  advance(bytes: number): void {
-    this.#end += bytes;
-  }
-  next(): (AnswerFrame & { readonly flags: number }) | { readonly fault: string } | undefined {
-    const held = this.#end - this.#start;
-    if (held < 4) return undefined;
-    const length = readU32(this.#buffer, this.#start);
-    if (length < FRAME_HEADER_BYTES - 4 || length > this.#bytesMax) return { fault: `length ${String(length)}` };
-    if (held < length + 4) return undefined;
-    const at = this.#start;
-    this.#start += length + 4;
-    const flags = this.#buffer[at + 7] as number;
-    const operation = readU16(this.#buffer, at + 4);
-    const version = this.#buffer[at + 6] as number;
-    const correlationId = readU32(this.#buffer, at + 8);
-    const body = this.#buffer.subarray(at + FRAME_HEADER_BYTES, at + 4 + length);
-    if ((flags & RESPONSE_FLAG) === 0) return { operation, version, correlationId, flags, error: undefined, body };
-    if (body.length < 2) return { fault: 'a response without error code' };
-    const code = readU16(body, 0);
-    if (code === NO_ERROR) return { operation, version, correlationId, flags, error: undefined, body: body.subarray(2) };
-    try {
-      const message = new ByteReader(body.subarray(2)).string();
-      const error = new RivuletError(errorName(code) ?? 'INTERNAL', message);
-      return { operation, version, correlationId, flags, error, body: body.subarray(body.length) };
-    } catch (error) {
-      return { fault: error instanceof Error ? error.message : String(error) };
-    }
-  }
-}
-
-function decoded<Value>(answer: AnswerFrame, read: (reader: ByteReader) => Value): Value {
+function decoded<Value>(answer: Answered, decode: (response: Uint8Array) => Decoded<Value>): Value {
   if (answer.error !== undefined) throw answer.error;
-  try {
-    const reader = new ByteReader(answer.body);
-    const value = read(reader);
-    reader.end();
-    return value;
-  } catch (error) {
-    if (error instanceof DecodeError) throw new RivuletError('MALFORMED_FRAME', `the answer cannot be read: ${error.message}`, { cause: error });
-    throw error;
-  }
+  const result = decode(answer.response);
+  if (result.ok) return result.value;
+  throw new RivuletError('MALFORMED_FRAME', `the answer cannot be read: ${result.fault.message}`);
 }
 
-async function call<Value>(link: Link, operation: number, body: Uint8Array, timeoutMs: number, read: (reader: ByteReader) => Value): Promise<Value> {
+/** Throws UNSUPPORTED_OPERATION when the broker does not speak it in any version that we know. */
+function versionOf(link: Link, { operation, name }: OperationEntry): number {
+  const version = link.dialect.operations.get(operation);
+  if (version === undefined) throw new RivuletError('UNSUPPORTED_OPERATION', `the broker does not speak ${name} in a version that this client knows`);
+  return version;
+}
+
+async function call<Value>(link: Link, entry: OperationEntry, body: Pieces, timeoutMs: number, decode: (response: Uint8Array) => Decoded<Value>): Promise<Value> {
+  const version = versionOf(link, entry);
   return new Promise((resolve, reject) => {
-    const sent = link.request(operation, VERSION, [body], timeoutMs, (answer, failure) => {
+    const sent = link.request(entry.operation, version, body, timeoutMs, (answer, failure) => {
       try {
         if (answer === undefined) throw failure ?? new RivuletError('CONNECTION_LOST');
-        resolve(decoded(answer, read));
+        resolve(decoded(answer, decode));
       } catch (error) {
         reject(error instanceof Error ? error : new RivuletError('INTERNAL'));
       }
@@ -172,112 +148,83 @@ async function call<Value>(link: Link, operation: number, body: Uint8Array, time
   });
 }
 
-export function helloRequest(clientId: string): { operation: number; version: number; body: Uint8Array } {
-  return { operation: OP.hello, version: VERSION, body: new ByteWriter(stringSize(clientId)).string(clientId).finish() };
+export function helloBody(clientId: string): Pieces {
+  return helloV1.encodeRequest({
+    protocolMin: PROTOCOL_MIN,
+    protocolMax: PROTOCOL_MAX,
+    clientId,
+    softwareName: SOFTWARE_NAME,
+    softwareVersion: SOFTWARE_VERSION,
+    authentication: undefined,
+  });
 }
 
-export function readHello(answer: AnswerFrame): Dialect {
-  return decoded(answer, (reader) => {
-    const operations = new Map<number, number>();
-    const count = reader.count(3);
-    for (let index = 0; index < count; index += 1) operations.set(reader.u16(), reader.u8());
-    return { operations };
-  });
+/** Throws what the broker answered, or MALFORMED_FRAME. */
+export function readHello(answer: Answered): Dialect {
+  const { operations, limits } = decoded(answer, helloV1.decodeResponse);
+  return { ...limits, operations: negotiate(OPERATIONS, operations) };
 }
 
 export function speaksInitProducer(link: Link): boolean {
-  return link.dialect.operations.has(OP.initProducer);
+  return link.dialect.operations.has(OPERATION.InitProducer.operation);
 }
 
-export async function fetchMetadata(link: Link, topics: readonly string[] | undefined, timeoutMs: number): Promise<ClusterView> {
-  const names = topics ?? [];
-  const writer = new ByteWriter(5 + names.reduce((sum, name) => sum + stringSize(name), 0)).bool(topics === undefined).u32(names.length);
-  for (const name of names) writer.string(name);
-  return call(link, OP.metadata, writer.finish(), timeoutMs, (reader) => {
-    const clusterId = reader.string();
-    const controllerId = reader.i32();
-    const nodes: NodeView[] = [];
-    const topicViews: TopicView[] = [];
-    for (let count = reader.count(8); count > 0; count -= 1) nodes.push({ nodeId: reader.u32(), host: reader.string(), port: reader.u16() });
-    for (let count = reader.count(8); count > 0; count -= 1) {
-      const name = reader.string();
-      const id = reader.string();
-      const config = readConfig(reader);
-      const partitions: PartitionView[] = [];
-      for (let rest = reader.count(16); rest > 0; rest -= 1) {
-        const partition = partitions.length;
-        partitions.push({ partition, leader: reader.i32(), leaderEpoch: reader.i32(), replicas: readNodes(reader), inSync: readNodes(reader) });
-      }
-      topicViews.push({ name, id, config, partitions });
-    }
-    return { clusterId, controllerId, nodes, topics: topicViews };
-  });
+export interface MetadataOptions {
+  /** Undefined: all; none: nodes only. */
+  readonly topics: readonly string[] | undefined;
+  readonly includeConfig: boolean;
+  /** A producer asks: a missing topic is created where the broker allows that. */
+  readonly autoCreate: boolean;
 }
 
-function readNodes(reader: ByteReader): readonly number[] {
-  const nodes: number[] = [];
-  for (let count = reader.count(4); count > 0; count -= 1) nodes.push(reader.i32());
-  return nodes;
+/** Topics that do not exist are left out. */
+export async function fetchMetadata(link: Link, options: MetadataOptions, timeoutMs: number): Promise<ClusterView> {
+  const { topics, includeConfig, autoCreate } = options;
+  const selection = topics === undefined ? ({ kind: 'all' } as const) : ({ kind: 'names', names: topics } as const);
+  const body = metadataV1.encodeRequest({ topics: selection, autoCreate, includeConfig });
+  const view = await call(link, OPERATION.Metadata, body, timeoutMs, metadataV1.decodeResponse);
+  return { clusterId: view.clusterId, controllerId: view.controllerId ?? -1, nodes: view.nodes, topics: view.topics.flatMap(topicView) };
 }
 
-function readConfig(reader: ByteReader): Readonly<Record<string, string>> {
-  const entries: [string, string][] = [];
-  for (let count = reader.count(4); count > 0; count -= 1) entries.push([reader.string(), reader.string()]);
-  return Object.fromEntries(entries);
-}
-
-type ConfigChange = Readonly<Record<string, string | null>>;
-
-function configSize(config: ConfigChange): number {
-  return Object.entries(config).reduce((sum, [key, value]) => sum + stringSize(key) + 1 + stringSize(value ?? ''), 4);
-}
-
-function writeConfig(writer: ByteWriter, config: ConfigChange): ByteWriter {
-  const entries = Object.entries(config);
-  writer.u32(entries.length);
-  for (const [key, value] of entries) writer.string(key).bool(value !== null).string(value ?? '');
-  return writer;
-}
-
-export async function createTopic(link: Link, spec: { name: string; partitions: number; replicas: number; config: ConfigChange }, timeoutMs: number): Promise<void> {
-  const writer = new ByteWriter(stringSize(spec.name) + 8 + configSize(spec.config)).string(spec.name).u32(spec.partitions).u32(spec.replicas);
-  return call(link, OP.createTopic, writeConfig(writer, spec.config).finish(), timeoutMs, () => undefined);
-}
-
-/** Partitions 0: as they are. */
-export async function alterTopic(link: Link, change: { name: string; partitions: number; confirm: boolean; config: ConfigChange }, timeoutMs: number): Promise<void> {
-  const writer = new ByteWriter(stringSize(change.name) + 5 + configSize(change.config)).string(change.name).u32(change.partitions).bool(change.confirm);
-  return call(link, OP.alterTopic, writeConfig(writer, change.config).finish(), timeoutMs, () => undefined);
-}
-
-export async function deleteTopic(link: Link, name: string, timeoutMs: number): Promise<void> {
-  return call(link, OP.deleteTopic, new ByteWriter(stringSize(name)).string(name).finish(), timeoutMs, () => undefined);
+function topicView({ failure, name, id, config, partitions }: metadataV1.TopicMetadata): TopicView[] {
+  if (failure !== undefined || id === undefined) return [];
+  return [
+    {
+      name,
+      id,
+      config: Object.fromEntries(config.map(({ key, value }) => [key, value])),
+      partitions: partitions.map((partition) => ({ ...partition, leader: partition.leader ?? -1 })),
+    },
+  ];
 }
 
 export async function initProducer(
-  link: Link, name: string | undefined, producerId: number, producerEpoch: number, timeoutMs: number,
+  link: Link,
+  name: string | undefined,
+  held: { readonly producerId: number; readonly producerEpoch: number },
+  timeoutMs: number,
 ): Promise<{ producerId: number; producerEpoch: number }> {
-  const text = name ?? '';
-  const body = new ByteWriter(stringSize(text) + 12).string(text).i64(producerId).i32(producerEpoch).finish();
-  return call(link, OP.initProducer, body, timeoutMs, (reader) => ({ producerId: reader.i64(), producerEpoch: reader.u16() }));
+  const body = initProducerV1.encodeRequest({ name, producerId: producerId(held.producerId), producerEpoch: held.producerEpoch });
+  return call(link, OPERATION.InitProducer, body, timeoutMs, initProducerV1.decodeResponse);
 }
 
 /** False: the link has ended, nothing was sent and nobody is called back. */
 export function sendProduce(
-  link: Link, request: ProduceRequest, timeoutMs: number, done: (answer: ProduceAnswer | undefined, failure: RivuletError | undefined) => void,
+  link: Link,
+  request: ProduceRequest,
+  timeoutMs: number,
+  done: (answer: ProduceAnswer | undefined, failure: RivuletError | undefined) => void,
 ): boolean {
-  const { topic, partition, acks, identity, batches } = request;
-  const head = new ByteWriter(stringSize(topic) + 4 + 1 + 8 + 2 + 4 + 4)
-    .string(topic).u32(partition).bool(acks === 'committed').i64(identity.producerId).u16(identity.producerEpoch & 0xffff)
-    .i32(identity.baseSequence).u32(timeoutMs).finish();
-  return link.request(OP.produce, VERSION, [head, batches], timeoutMs, (answer, failure) => {
+  // The broker gives up waiting for the commit a little before we do, so that its answer, which says more, is still heard.
+  const body = produceV1.encodeRequest({ ...request, leaderEpoch: leaderEpoch(-1), timeoutMs: Math.max(1, Math.floor(timeoutMs * 0.9)) });
+  return link.request(OPERATION.Produce.operation, versionOf(link, OPERATION.Produce), body, timeoutMs, (answer, failure) => {
     if (answer === undefined || answer.error !== undefined) {
       done(undefined, failure ?? answer?.error);
       return;
     }
     let result: ProduceAnswer;
     try {
-      result = decoded(answer, (reader) => ({ baseOffset: reader.i64(), leaderEpoch: reader.i32() }));
+      result = decoded(answer, produceV1.decodeResponse);
     } catch (error) {
       // What cannot be read says nothing: the outcome is open.
       done(undefined, new RivuletError('INTERNAL', 'the answer to a publish cannot be read', { cause: error }));
@@ -288,53 +235,110 @@ export function sendProduce(
 }
 
 export function sendFetch(
-  link: Link, request: FetchRequest, timeoutMs: number,
-  done: (answers: readonly FetchedPartition[] | undefined, failure: RivuletError | undefined) => void,
+  link: Link,
+  request: FetchRequest,
+  timeoutMs: number,
+  done: (answer: FetchAnswer | undefined, failure: RivuletError | undefined) => void,
 ): boolean {
-  const size = request.partitions.reduce((sum, { topic }) => sum + stringSize(topic) + 24, 16);
-  const writer = new ByteWriter(size).u32(request.maxBytes).u32(request.minBytes).u32(request.waitMs).u32(request.partitions.length);
-  for (const { topic, partition, offset, maxBytes, leaderEpoch, lastEpoch } of request.partitions) {
-    writer.string(topic).u32(partition).i64(offset).u32(maxBytes).i32(leaderEpoch).i32(lastEpoch);
-  }
-  return link.request(OP.fetch, VERSION, [writer.finish()], timeoutMs, (answer, failure) => {
-    let answers: readonly FetchedPartition[];
+  const body = fetchV1.encodeRequest({
+    waitMs: request.waitMs,
+    minBytes: request.minBytes,
+    maxBytes: request.maxBytes,
+    partitions: request.partitions.map((asked) => ({
+      topicId: asked.topicId,
+      partition: asked.partition,
+      fetchOffset: offset(asked.offset),
+      currentLeaderEpoch: leaderEpoch(asked.leaderEpoch),
+      lastFetchedEpoch: leaderEpoch(asked.lastEpoch),
+      maxBytes: asked.maxBytes,
+    })),
+  });
+  return link.request(OPERATION.Fetch.operation, versionOf(link, OPERATION.Fetch), body, timeoutMs, (answer, failure) => {
+    let result: FetchAnswer;
     try {
       if (answer === undefined) throw failure ?? new RivuletError('CONNECTION_LOST');
-      answers = decoded(answer, readFetched);
+      const { throttleMs, partitions } = decoded(answer, fetchV1.decodeResponse);
+      result = { throttleMs, partitions: partitions.map(fetchedPartition) };
     } catch (error) {
       done(undefined, error instanceof RivuletError ? error : new RivuletError('INTERNAL', 'the answer to a fetch cannot be read', { cause: error }));
       return;
     }
-    done(answers, undefined);
+    done(result, undefined);
   });
 }
 
-function readFetched(reader: ByteReader): readonly FetchedPartition[] {
-  const heads: { topic: string; partition: number; code: number; logStart: number; highWatermark: number; resumeAt: number; bytes: number }[] = [];
-  for (let count = reader.count(36); count > 0; count -= 1) {
-    heads.push({
-      topic: reader.string(), partition: reader.u32(), code: reader.u16(), logStart: reader.i64(), highWatermark: reader.i64(),
-      resumeAt: reader.i64(), bytes: reader.u32(),
-    });
-  }
-  return heads.map(({ topic, partition, code, logStart, highWatermark, resumeAt, bytes }) => {
-    const error = code === NO_ERROR ? undefined : new RivuletError(errorName(code) ?? 'INTERNAL');
-    return { topic, partition, error, logStart, highWatermark, resumeAt, batches: reader.raw(bytes) };
-  });
+const NO_BYTES = new Uint8Array(0);
+
+function fetchedPartition(answer: fetchV1.FetchedPartition): FetchedPartition {
+  const { failure } = answer;
+  return {
+    topicId: answer.topicId,
+    partition: answer.partition,
+    error: failure === undefined ? undefined : errorOf(failure),
+    logStart: answer.logStart ?? numberFact(failure, 'logStart'),
+    highWatermark: answer.highWatermark ?? numberFact(failure, 'highWatermark'),
+    resumeAt: Math.max(numberFact(failure, 'damagedTo'), numberFact(failure, 'divergingEndOffset')),
+    batches: answer.batches[0] ?? NO_BYTES,
+  };
+}
+
+function numberFact(failure: Failure | undefined, name: string): number {
+  const value = failure?.facts[name];
+  return typeof value === 'number' ? value : -1;
 }
 
 export async function listOffsets(
-  link: Link, asked: readonly { topic: string; partition: number; at: OffsetAt }[], timeoutMs: number,
+  link: Link,
+  asked: readonly { topicId: TopicId; partition: number; at: OffsetAt }[],
+  timeoutMs: number,
 ): Promise<readonly FoundOffset[]> {
-  const writer = new ByteWriter(asked.reduce((sum, { topic }) => sum + stringSize(topic) + 12, 4)).u32(asked.length);
-  for (const { topic, partition, at } of asked) writer.string(topic).u32(partition).i64(at === 'earliest' ? -2 : at === 'latest' ? -1 : at.timestamp);
-  return call(link, OP.listOffsets, writer.finish(), timeoutMs, (reader) => {
-    const found: FoundOffset[] = [];
-    for (let count = reader.count(22); count > 0; count -= 1) {
-      const code = reader.u16();
-      found.push({ offset: reader.i64(), timestamp: reader.i64(), leaderEpoch: reader.i32() });
-      if (code !== NO_ERROR) throw new RivuletError(errorName(code) ?? 'INTERNAL');
-    }
-    return found;
+  const body = listOffsetsV1.encodeRequest({
+    partitions: asked.map(({ topicId: id, partition, at }) => ({ topicId: id, partition, currentLeaderEpoch: leaderEpoch(-1), target: targetOf(at) })),
   });
+  const { partitions } = await call(link, OPERATION.ListOffsets, body, timeoutMs, listOffsetsV1.decodeResponse);
+  return partitions.map(({ failure, offset: found, timestamp, leaderEpoch: epoch }) => {
+    if (failure !== undefined) throw errorOf(failure);
+    return { offset: found ?? -1, timestamp, leaderEpoch: epoch };
+  });
+}
+
+function targetOf(at: OffsetAt): listOffsetsV1.OffsetTarget {
+  if (at === 'earliest' || at === 'latest') return { kind: at };
+  return { kind: 'timestamp', timestamp: timestampMs(Math.max(0, Math.ceil(at.timestamp))) };
+}
+
+export async function createTopic(
+  link: Link,
+  request: { readonly name: string; readonly partitions: number; readonly replicas: number; readonly config: Readonly<Record<string, string>> },
+  timeoutMs: number,
+): Promise<void> {
+  const config = Object.entries(request.config).map(([key, value]) => ({ key, value }));
+  const body = createTopicV1.encodeRequest({ ...request, config, validateOnly: false, ifNotExists: false, timeoutMs });
+  await call(link, OPERATION.CreateTopic, body, timeoutMs, createTopicV1.decodeResponse);
+}
+
+export async function alterTopic(
+  link: Link,
+  request: { readonly name: string; readonly partitions: number; readonly confirm: boolean; readonly config: Readonly<Record<string, string | null>> },
+  timeoutMs: number,
+): Promise<void> {
+  const body = alterTopicV1.encodeRequest({
+    name: request.name,
+    config: Object.entries(request.config).map(([key, value]) => ({ key, value: value ?? undefined })),
+    partitions: request.partitions === 0 ? undefined : request.partitions,
+    confirmKeyMovement: request.confirm,
+    validateOnly: false,
+    timeoutMs,
+  });
+  await call(link, OPERATION.AlterTopic, body, timeoutMs, alterTopicV1.decodeResponse);
+}
+
+export async function deleteTopic(link: Link, name: string, id: string | undefined, timeoutMs: number): Promise<void> {
+  const body = deleteTopicV1.encodeRequest({ name, topicId: id === undefined ? undefined : topicId(id), timeoutMs });
+  await call(link, OPERATION.DeleteTopic, body, timeoutMs, deleteTopicV1.decodeResponse);
+}
+
+export async function clusterStatus(link: Link, timeoutMs: number): Promise<ClusterDescription> {
+  const status = await call(link, OPERATION.ClusterStatus, clusterStatusV1.encodeRequest({}), timeoutMs, clusterStatusV1.decodeResponse);
+  return { ...status, controllerId: status.controllerId ?? -1 };
 }

@@ -123,7 +123,7 @@ describe('what a CommonJS bundle cannot have', () => {
   test('no top-level await, and import.meta only where a bundle never gets to', () => {
     const found = files
       .filter(({ path }) => groupOf(path) !== 'sim')
-      .filter(({ path, code }) => /^(?:const .* = )?await /m.test(code) || (code.includes('import.meta') && path !== 'src/platform/checksum.ts'))
+      .filter(({ path, code }) => /^(?:const .* = )?await /m.test(code) || (code.includes('import.meta') && !['src/platform/checksum.ts', 'src/server/real-broker.ts'].includes(path)))
       .map(({ path }) => path);
     expect(found).toEqual([]);
   });

@@ -1,12 +1,26 @@
 // A broker in memory, over the real transport and the real frames, that follows the rules of idempotent producers and breaks
 // the others on demand.
-import { ByteReader, ByteWriter, readI32, readI64, readU16, stringSize, writeI64, writeU32 } from '../../src/base/bytes.ts';
-import { FRAME_BYTES_MAX } from '../../src/base/limits.ts';
-import { errorCode, type ErrorName } from '../../src/base/errors.ts';
-import { FrameInput, OP, frameHeader } from '../../src/client/wire.ts';
+import { leaderEpoch, NO_TIMESTAMP, nodeId, offset as toOffset, producerId as toProducerId, topicId, type TopicId } from '../../src/base/brands.ts';
+import { readI32, readI64, readU16, readU32, writeI64, writeU32 } from '../../src/base/bytes.ts';
+import { ERRORS, type ErrorName } from '../../src/base/errors.ts';
+import { BATCH_BYTES_MAX, FRAME_BYTES_MAX } from '../../src/base/limits.ts';
 import { crc32c } from '../../src/platform/checksum.ts';
 import { tcpNetwork } from '../../src/platform/tcp.ts';
 import type { Address, Connection, ConnectionHandler, Listener } from '../../src/ports/network.ts';
+import { encodeAnswerFrame, encodeFailureFrame, failure } from '../../src/protocol/answer.ts';
+import type { Failure } from '../../src/protocol/failure.ts';
+import { type Frame, FrameReader } from '../../src/protocol/frame.ts';
+import { OPERATION, OPERATIONS } from '../../src/protocol/operations.ts';
+import * as clusterStatusV1 from '../../src/protocol/operations/cluster-status.v1.ts';
+import * as createTopicV1 from '../../src/protocol/operations/create-topic.v1.ts';
+import * as deleteTopicV1 from '../../src/protocol/operations/delete-topic.v1.ts';
+import * as fetchV1 from '../../src/protocol/operations/fetch.v1.ts';
+import * as helloV1 from '../../src/protocol/operations/hello.v1.ts';
+import * as initProducerV1 from '../../src/protocol/operations/init-producer.v1.ts';
+import * as listOffsetsV1 from '../../src/protocol/operations/list-offsets.v1.ts';
+import * as metadataV1 from '../../src/protocol/operations/metadata.v1.ts';
+import * as produceV1 from '../../src/protocol/operations/produce.v1.ts';
+import type { Decoded, Pieces } from '../../src/protocol/wire.ts';
 
 export interface StoredRange {
   readonly bytes: Uint8Array;
@@ -39,7 +53,7 @@ export class FakePartition {
   }
 
   publish(batch: Uint8Array): { error: ErrorName } | { baseOffset: number } {
-    if (crc32c(batch.subarray(21)) !== new ByteReader(batch.subarray(17, 21)).u32()) return { error: 'CORRUPT_BATCH' };
+    if (crc32c(batch.subarray(21)) !== readU32(batch, 17)) return { error: 'CORRUPT_BATCH' };
     const producerId = readI64(batch, 43) ?? -1;
     if (producerId < 0) return { baseOffset: this.append(batch) };
     const epoch = readU16(batch, 51);
@@ -133,7 +147,7 @@ export class FakeBroker {
 
   #accept(connection: Connection): ConnectionHandler {
     this.connections.add(connection);
-    const input = new FrameInput(FRAME_BYTES_MAX);
+    const input = new FrameReader({ expect: 'requests', bodyBytesMax: FRAME_BYTES_MAX });
     return {
       receiveBuffer: () => input.writable(),
       received: (bytes) => {
@@ -146,7 +160,7 @@ export class FakeBroker {
             return;
           }
           if (!this.connections.has(connection)) return;
-          this.#handle(connection, frame.operation, frame.correlationId, frame.body);
+          this.#handle(connection, frame);
         }
       },
       drained: () => undefined,
@@ -161,86 +175,125 @@ export class FakeBroker {
     connection.destroy();
   }
 
-  #answer(connection: Connection, operation: number, id: number, body: Uint8Array, more: readonly Uint8Array[] = []): void {
-    const code = new Uint8Array(2);
-    const bytes = more.reduce((sum, piece) => sum + piece.length, 2 + body.length);
-    connection.send([frameHeader(operation, 1, id, bytes, 1), code, body, ...more]);
+  #answer(connection: Connection, frame: Frame, body: Pieces): void {
+    connection.send(encodeAnswerFrame(frame, body));
   }
 
-  #refuse(connection: Connection, operation: number, id: number, name: ErrorName): void {
-    const body = new ByteWriter(2 + stringSize(name)).u16(errorCode(name)).string(name).finish();
-    connection.send([frameHeader(operation, 1, id, body.length, 1), body]);
+  #refuse(connection: Connection, frame: Frame, name: ErrorName): void {
+    connection.send(encodeFailureFrame(frame, failureOf(name)));
   }
 
-  #handle(connection: Connection, operation: number, id: number, body: Uint8Array): void {
-    switch (operation) {
-      case OP.hello: {
-        this.hellos += 1;
-        const spoken = Object.values(OP).filter((op) => op !== OP.initProducer || this.options.speaksInitProducer !== false);
-        const writer = new ByteWriter(4 + spoken.length * 3).u32(spoken.length);
-        for (const op of spoken) writer.u16(op).u8(1);
-        this.#answer(connection, operation, id, writer.finish());
+  #handle(connection: Connection, frame: Frame): void {
+    switch (frame.operation) {
+      case OPERATION.Hello.operation:
+        this.#hello(connection, frame);
         return;
-      }
-      case OP.metadata:
+      case OPERATION.Metadata.operation:
         this.metadataRequests += 1;
-        this.#answer(connection, operation, id, this.#metadata(new ByteReader(body)));
+        this.#metadata(connection, frame);
         return;
-      case OP.initProducer:
-        this.#initProducer(connection, id, new ByteReader(body));
+      case OPERATION.InitProducer.operation:
+        this.#initProducer(connection, frame);
         return;
-      case OP.produce:
-        this.#produce(connection, id, body);
+      case OPERATION.Produce.operation:
+        this.#produce(connection, frame);
         return;
-      case OP.fetch:
-        this.#fetch(connection, id, new ByteReader(body));
+      case OPERATION.Fetch.operation:
+        this.#fetch(connection, frame);
         return;
-      case OP.listOffsets: {
-        const reader = new ByteReader(body);
-        reader.u32();
-        const partition = this.partition(reader.string(), reader.u32());
-        const at = reader.i64();
-        const offset = at === -2 ? partition.logStart : partition.end;
-        this.#answer(connection, operation, id, new ByteWriter(26).u32(1).u16(0).i64(offset).i64(-1).i32(partition.epoch).finish());
+      case OPERATION.ListOffsets.operation:
+        this.#listOffsets(connection, frame);
         return;
-      }
-      case OP.createTopic: {
-        const reader = new ByteReader(body);
-        const name = reader.string();
-        if (this.topics.has(name)) this.#refuse(connection, operation, id, 'TOPIC_EXISTS');
+      case OPERATION.CreateTopic.operation: {
+        const { name, partitions } = valueOf(createTopicV1.decodeRequest(frame.body));
+        if (this.topics.has(name)) this.#refuse(connection, frame, 'TOPIC_EXISTS');
         else {
-          this.topics.set(name, Array.from({ length: reader.u32() }, () => new FakePartition()));
-          this.#answer(connection, operation, id, new Uint8Array());
+          this.topics.set(name, Array.from({ length: partitions }, () => new FakePartition()));
+          this.#answer(connection, frame, createTopicV1.encodeResponse({ topicId: idOf(name), created: true, partitions, replicas: 1 }));
         }
         return;
       }
-      case OP.deleteTopic:
-        if (this.topics.delete(new ByteReader(body).string())) this.#answer(connection, operation, id, new Uint8Array());
-        else this.#refuse(connection, operation, id, 'UNKNOWN_TOPIC');
+      case OPERATION.DeleteTopic.operation: {
+        const { name } = valueOf(deleteTopicV1.decodeRequest(frame.body));
+        if (this.topics.delete(name)) this.#answer(connection, frame, deleteTopicV1.encodeResponse({ topicId: idOf(name) }));
+        else this.#refuse(connection, frame, 'UNKNOWN_TOPIC');
+        return;
+      }
+      case OPERATION.ClusterStatus.operation:
+        this.#clusterStatus(connection, frame);
         return;
       default:
-        this.#refuse(connection, operation, id, 'UNSUPPORTED_OPERATION');
+        this.#refuse(connection, frame, 'UNSUPPORTED_OPERATION');
     }
   }
 
-  #metadata(reader: ByteReader): Uint8Array {
-    const all = reader.bool();
-    const asked: string[] = [];
-    for (let count = reader.count(2); count > 0; count -= 1) asked.push(reader.string());
-    const names = all ? [...this.topics.keys()] : asked.filter((name) => this.topics.has(name));
-    const writer = new ByteWriter(65_536).string('fake').i32(1).u32(1).u32(this.options.nodeId ?? 1).string('127.0.0.1').u16(this.address.port).u32(names.length);
-    for (const name of names) {
-      const partitions = this.topics.get(name) ?? [];
-      writer.string(name).string('0'.repeat(32)).u32(0).u32(partitions.length);
-      for (const partition of partitions) writer.i32(this.options.nodeId ?? 1).i32(partition.epoch).u32(1).i32(1).u32(1).i32(1);
-    }
-    return writer.bytes.subarray(0, writer.at);
+  get #nodeId(): number {
+    return this.options.nodeId ?? 1;
   }
 
-  #initProducer(connection: Connection, id: number, reader: ByteReader): void {
-    const name = reader.string();
-    const known = reader.i64();
-    let producerId = name === '' ? known : (this.names.get(name) ?? -1);
+  #hello(connection: Connection, frame: Frame): void {
+    this.hellos += 1;
+    const operations = OPERATIONS.filter((entry) => entry !== OPERATION.InitProducer || this.options.speaksInitProducer !== false);
+    const response = {
+      protocol: 1,
+      softwareName: 'fake',
+      softwareVersion: '1',
+      clusterId: 'fake',
+      nodeId: nodeId(this.#nodeId),
+      sessionId: 'session',
+      operations: operations.map(({ operation, min, max }) => ({ operation, min, max })),
+      limits: { frameBytesMax: FRAME_BYTES_MAX, batchBytesMax: BATCH_BYTES_MAX, requestsInFlightMax: 256 },
+    };
+    this.#answer(connection, frame, helloV1.encodeResponse(response));
+  }
+
+  #clusterStatus(connection: Connection, frame: Frame): void {
+    const node = { nodeId: nodeId(this.#nodeId), host: '127.0.0.1', port: this.address.port, state: 'online', softwareVersion: '1', startedAt: NO_TIMESTAMP, leaders: 1, replicas: 1 } as const;
+    const counts = { topics: this.topics.size, partitions: 1, offlinePartitions: 0, underReplicatedPartitions: 0, underMinInSyncPartitions: 0, damagedPartitions: 0 };
+    this.#answer(connection, frame, clusterStatusV1.encodeResponse({ clusterId: 'fake', controllerId: nodeId(1), nodes: [node], ...counts }));
+  }
+
+  #listOffsets(connection: Connection, frame: Frame): void {
+    const { partitions } = valueOf(listOffsetsV1.decodeRequest(frame.body));
+    const found = partitions.map(({ topicId: id, partition: index, target }) => {
+      const partition = this.#byId(id, index);
+      return {
+        topicId: id,
+        partition: index,
+        failure: undefined,
+        offset: toOffset(target.kind === 'earliest' ? partition.logStart : partition.end),
+        timestamp: NO_TIMESTAMP,
+        leaderEpoch: leaderEpoch(partition.epoch),
+      };
+    });
+    this.#answer(connection, frame, listOffsetsV1.encodeResponse({ partitions: found }));
+  }
+
+  #byId(id: TopicId, index: number): FakePartition {
+    for (const [name, partitions] of this.topics) {
+      const partition = partitions[index];
+      if (idOf(name) === id && partition !== undefined) return partition;
+    }
+    throw new Error(`no topic ${id}`);
+  }
+
+  #metadata(connection: Connection, frame: Frame): void {
+    const { topics: selection } = valueOf(metadataV1.decodeRequest(frame.body));
+    const names = selection.kind === 'names' ? selection.names : [...this.topics.keys()];
+    const topics = names.map((name) => {
+      const partitions = this.topics.get(name);
+      if (partitions === undefined) return { failure: failureOf('UNKNOWN_TOPIC'), name, id: undefined, partitions: [], config: [] };
+      const leader = nodeId(this.#nodeId);
+      const described = partitions.map(({ epoch }, partition) => ({ partition, leader, leaderEpoch: leaderEpoch(epoch), replicas: [leader], inSync: [leader] }));
+      return { failure: undefined, name, id: idOf(name), partitions: described, config: [] };
+    });
+    const nodes = [{ nodeId: nodeId(this.#nodeId), host: '127.0.0.1', port: this.address.port }];
+    this.#answer(connection, frame, metadataV1.encodeResponse({ clusterId: 'fake', controllerId: nodeId(1), nodes, topics }));
+  }
+
+  #initProducer(connection: Connection, frame: Frame): void {
+    const { name = '', producerId: known } = valueOf(initProducerV1.decodeRequest(frame.body));
+    let producerId: number = name === '' ? known : (this.names.get(name) ?? -1);
     if (producerId < 0) {
       producerId = this.nextProducerId;
       this.nextProducerId += 1;
@@ -256,74 +309,86 @@ export class FakeBroker {
         }
       }
     }
-    this.#answer(connection, OP.initProducer, id, new ByteWriter(10).i64(producerId).u16(epoch).finish());
+    this.#answer(connection, frame, initProducerV1.encodeResponse({ producerId: toProducerId(producerId), producerEpoch: epoch }));
   }
 
-  #produce(connection: Connection, id: number, body: Uint8Array): void {
-    const reader = new ByteReader(body);
-    const topic = reader.string();
-    const index = reader.u32();
-    reader.raw(1 + 8 + 2 + 4 + 4);
-    const batch = body.subarray(reader.at);
+  #produce(connection: Connection, frame: Frame): void {
+    const { topicId: id, partition: index, batches: batch } = valueOf(produceV1.decodeRequest(frame.body));
+    const answer = (baseOffset: number, epoch: number): void => {
+      const lastOffset = toOffset(baseOffset + readI32(batch, 57) - 1);
+      const response = { baseOffset: toOffset(baseOffset), lastOffset, leaderEpoch: leaderEpoch(epoch), logStart: toOffset(0), throttleMs: 0, duplicate: false };
+      this.#answer(connection, frame, produceV1.encodeResponse(response));
+    };
     this.publishes += 1;
     if (this.options.sink === true) {
-      this.#answer(connection, OP.produce, id, new ByteWriter(12).i64(0).i32(1).finish());
+      answer(0, 1);
       return;
     }
     const fault = this.options.onPublish?.(this.publishes, index, batch) ?? 'none';
     if (fault === 'drop-before-append') this.#cut(connection);
     else if (fault === 'garbage') connection.send([new Uint8Array(64).fill(0xff)]);
-    else if (typeof fault === 'object') this.#refuse(connection, OP.produce, id, fault.refuse);
+    else if (typeof fault === 'object') this.#refuse(connection, frame, fault.refuse);
     else if (fault !== 'silent-before-append') {
-      const partition = this.partition(topic, index);
+      const partition = this.#byId(id, index);
       const result = partition.publish(batch);
       if (fault === 'drop-after-append') this.#cut(connection);
       else if (fault === 'silent-after-append') return;
-      else if ('error' in result) this.#refuse(connection, OP.produce, id, result.error);
-      else this.#answer(connection, OP.produce, id, new ByteWriter(12).i64(result.baseOffset).i32(partition.epoch).finish());
+      else if ('error' in result) this.#refuse(connection, frame, result.error);
+      else answer(result.baseOffset, partition.epoch);
     }
   }
 
-  #fetch(connection: Connection, id: number, reader: ByteReader): void {
+  #fetch(connection: Connection, frame: Frame): void {
     this.fetches += 1;
-    const maxBytes = reader.u32();
-    reader.u32();
-    const waitMs = reader.u32();
-    const heads: { topic: string; index: number; code: number; payload: Uint8Array[] }[] = [];
+    const { maxBytes, waitMs, partitions: asked } = valueOf(fetchV1.decodeRequest(frame.body));
     let total = 0;
-    for (let count = reader.count(2); count > 0; count -= 1) {
-      const topic = reader.string();
-      const index = reader.u32();
-      const offset = reader.i64();
-      reader.raw(12);
-      const partition = this.partition(topic, index);
-      let error = this.options.onFetch?.(this.fetches, offset);
-      if (error === undefined && offset < partition.logStart) error = 'OFFSET_EXPIRED';
-      if (error === undefined && offset > partition.end) error = 'OFFSET_BEYOND_END';
-      const payload: Uint8Array[] = [];
+    const answers = asked.map(({ topicId: id, partition: index, fetchOffset }) => {
+      const partition = this.#byId(id, index);
+      let error = this.options.onFetch?.(this.fetches, fetchOffset);
+      if (error === undefined && fetchOffset < partition.logStart) error = 'OFFSET_EXPIRED';
+      if (error === undefined && fetchOffset > partition.end) error = 'OFFSET_BEYOND_END';
+      const batches: Uint8Array[] = [];
       if (error === undefined) {
-        for (let at = firstFrom(partition.batches, offset); at < partition.batches.length; at += 1) {
+        for (let at = firstFrom(partition.batches, fetchOffset); at < partition.batches.length; at += 1) {
           const stored = partition.batches[at];
           if (stored === undefined || (total > 0 && total + stored.bytes.length > maxBytes)) break;
-          payload.push(this.options.onFetchBytes === undefined ? stored.bytes : this.options.onFetchBytes(stored.bytes));
+          batches.push(this.options.onFetchBytes === undefined ? stored.bytes : this.options.onFetchBytes(stored.bytes));
           total += stored.bytes.length;
         }
       }
-      heads.push({ topic, index, code: error === undefined ? 0 : errorCode(error), payload });
-    }
+      return { id, index, error, batches };
+    });
     const respond = (): void => {
       if (!this.connections.has(connection)) return;
-      const writer = new ByteWriter(4 + heads.reduce((sum, { topic }) => sum + stringSize(topic) + 34, 0)).u32(heads.length);
-      for (const { topic, index, code, payload } of heads) {
-        const partition = this.partition(topic, index);
-        const size = payload.reduce((sum, piece) => sum + piece.length, 0);
-        writer.string(topic).u32(index).u16(code).i64(partition.logStart).i64(partition.end).i64(this.resumeAt).u32(size);
-      }
-      this.#answer(connection, OP.fetch, id, writer.finish(), heads.flatMap(({ payload }) => payload));
+      const partitions = answers.map(({ id, index, error, batches }) => {
+        const partition = this.#byId(id, index);
+        const told = { logStart: toOffset(partition.logStart), highWatermark: toOffset(partition.end), leaderEpoch: leaderEpoch(partition.epoch) };
+        return { topicId: id, partition: index, failure: error === undefined ? undefined : this.#fetchFailure(error), ...told, batches };
+      });
+      this.#answer(connection, frame, fetchV1.encodeResponse({ throttleMs: 0, partitions }));
     };
-    if (total === 0 && heads.every(({ code }) => code === 0)) setTimeout(respond, Math.min(waitMs, 20));
+    if (total === 0 && answers.every(({ error }) => error === undefined)) setTimeout(respond, Math.min(waitMs, 20));
     else respond();
   }
+
+  #fetchFailure(name: ErrorName): Failure {
+    if (this.resumeAt < 0) return failureOf(name);
+    return failure(name, ERRORS[name].sentence, name === 'DAMAGED_RANGE' ? { damagedTo: this.resumeAt } : { divergingEndOffset: this.resumeAt });
+  }
+}
+
+function failureOf(name: ErrorName): Failure {
+  return failure(name, ERRORS[name].sentence);
+}
+
+function valueOf<Value>(decoded: Decoded<Value>): Value {
+  if (!decoded.ok) throw new Error(`the client sent what cannot be read: ${decoded.fault.message}`);
+  return decoded.value;
+}
+
+/** The same name has the same id: the fake forgets deleted topics. */
+export function idOf(name: string): TopicId {
+  return topicId(crc32c(new TextEncoder().encode(name)).toString(16).padStart(32, '1'));
 }
 
 function firstFrom(batches: readonly StoredRange[], offset: number): number {

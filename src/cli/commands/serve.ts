@@ -1,1 +1,38 @@
-export async function serve(_flags: unknown, _made: unknown, addonPath: () => string): Promise<void> { console.log(addonPath()); await Promise.resolve(); }
+// rivulet serve: a broker until SIGTERM or SIGINT.
+import process from 'node:process';
+import { startBroker, type Broker } from '../../server/index.ts';
+import { serveSettings } from '../serve-settings.ts';
+import { VERSION } from '../version.ts';
+
+// Syncs may hold a thread for seconds on a slow disk: with more threads than that can hold, reads and look-ups go on.
+const POOL_THREADS = 16;
+
+export async function serve(flags: Readonly<Record<string, unknown>>, addonPath: () => string): Promise<void> {
+  const config = serveSettings(flags, process.env);
+  process.env['UV_THREADPOOL_SIZE'] ??= String(POOL_THREADS);
+  const poolThreads = Number(process.env['UV_THREADPOOL_SIZE']);
+  const broker = await startBroker({ ...config, addonPath: addonPath(), poolThreads, softwareVersion: VERSION });
+  announce(broker, flags['json'] === true);
+  await stopSignal();
+  await broker.close();
+}
+
+function announce(broker: Broker, json: boolean): void {
+  const listen = `${broker.listen.host}:${String(broker.listen.port)}`;
+  const admin = broker.admin === undefined ? undefined : `${broker.admin.host}:${String(broker.admin.port)}`;
+  const line = json
+    ? JSON.stringify({ event: 'ready', listen, admin, pid: process.pid, version: VERSION })
+    : `rivulet ${VERSION} ready: listening on ${listen}${admin === undefined ? '' : `, metrics on http://${admin}/metrics`}`;
+  process.stdout.write(`${line}\n`);
+}
+
+/** Resolves at the first SIGTERM or SIGINT; a second one ends the process at once, as impatience deserves. */
+async function stopSignal(): Promise<void> {
+  return new Promise((resolve) => {
+    const onSignal = (): void => {
+      process.off('SIGTERM', onSignal).off('SIGINT', onSignal);
+      resolve();
+    };
+    process.on('SIGTERM', onSignal).on('SIGINT', onSignal);
+  });
+}
