@@ -47,8 +47,9 @@ export async function startBrokerOn(ports: ServerPorts, config: BrokerConfig): P
   try {
     return await build(ports, config, undo);
   } catch (error) {
-    // As clean as it was: nothing was acknowledged by this start.
-    await undo.run();
+    await undo.run().catch((second: unknown) => {
+      ports.telemetry.log('error', 'start.not-undone', { reason: second instanceof Error ? second.message : String(second) });
+    });
     throw error;
   }
 }
@@ -59,7 +60,10 @@ async function build(ports: ServerPorts, config: BrokerConfig, undo: Unwinding):
   const logConfig = logConfigOf(config);
   await makeRoot(ports, config);
   const store = await Store.open(deps, { nodeId: config.nodeId, bootId: ports.bootId });
-  undo.add(() => store.close({ clean: true }));
+  // An unclean end is made good by the registration, which begins new epochs: a start that did not get there, or a stop that
+  // failed half-way, must leave it to the next one.
+  let isSettled = store.clean;
+  undo.add((orderly) => store.close({ clean: orderly && isSettled }));
   const metaLog = await store.openMetaLog({ ...logConfig, segmentBytes: META_SEGMENT_BYTES, retentionMs: -1, retentionBytes: -1 });
   const metadata = await LocalMetadataLog.open(deps, metaLog, ports.metadataStore, { nodeId: config.nodeId });
   undo.add(() => metadata.close());
@@ -70,6 +74,7 @@ async function build(ports: ServerPorts, config: BrokerConfig, undo: Unwinding):
     if (!outcome.ok) throw new FatalError(outcome.code === 'STORAGE_FULL' ? 'DATA_DIR_UNUSABLE' : 'STORE_DAMAGED', `This node cannot be registered: ${outcome.code}: ${outcome.message}`);
   };
   await register({});
+  isSettled = true;
   const topicDefaults: TopicDefaults = { 'segment.bytes': config.segmentBytes, 'retention.ms': config.retentionMs, 'retention.bytes': config.retentionBytes };
   const replicas = await ReplicaManager.open({ deps, store, metadata, nodeId: config.nodeId, logConfig, topicDefaults });
   undo.add(() => replicas.close());
@@ -153,11 +158,19 @@ function brokerSettingsOf(config: BrokerConfig, topicDefaults: TopicDefaults): B
 
 /** What was opened, closed in the reverse order. */
 class Unwinding {
-  private readonly steps: (() => Promise<void>)[] = [];
-  add(step: () => Promise<void>): void {
+  private readonly steps: ((orderly: boolean) => Promise<void>)[] = [];
+  /** `orderly`: nothing that was closed before has failed. */
+  add(step: (orderly: boolean) => Promise<void>): void {
     this.steps.push(step);
   }
+  /** Runs all of them, then throws the first failure. */
   async run(): Promise<void> {
-    for (const step of this.steps.splice(0).reverse()) await step();
+    const failures: unknown[] = [];
+    for (const step of this.steps.splice(0).reverse()) {
+      await step(failures.length === 0).catch((error: unknown) => {
+        failures.push(error);
+      });
+    }
+    if (failures.length > 0) throw failures[0];
   }
 }
