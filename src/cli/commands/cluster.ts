@@ -10,7 +10,15 @@ export async function clusterStatus(flags: ConnectionFlags): Promise<void> {
       await output.line(JSON.stringify(status));
       return;
     }
-    const rows = status.nodes.map(({ nodeId, host, port }) => [String(nodeId), `${host}:${String(port)}`, nodeId === status.controllerId ? 'controller' : '']);
-    await output.line(`cluster ${status.clusterId}\n\n${table(['NODE', 'ADDRESS', 'ROLE'], rows)}`);
+    const rows = status.nodes.map(({ nodeId, host, port, state, softwareVersion, leaders, replicas }) => {
+      const role = nodeId === status.controllerId ? 'controller' : '';
+      return [String(nodeId), `${host}:${String(port)}`, state, role, String(leaders), String(replicas), softwareVersion];
+    });
+    const { offlinePartitions, underReplicatedPartitions, underMinInSyncPartitions, damagedPartitions } = status;
+    const health = [`offline ${String(offlinePartitions)}`, `under-replicated ${String(underReplicatedPartitions)}`, `below min in-sync ${String(underMinInSyncPartitions)}`, `damaged ${String(damagedPartitions)}`];
+    await output.line(
+      `cluster ${status.clusterId}: ${String(status.topics)} topics, ${String(status.partitions)} partitions (${health.join(', ')})\n\n` +
+        table(['NODE', 'ADDRESS', 'STATE', 'ROLE', 'LEADS', 'REPLICAS', 'VERSION'], rows),
+    );
   });
 }
