@@ -9,8 +9,7 @@ export type FatalReason =
   | 'FORMAT_TOO_NEW'
   | 'LISTEN_FAILED'
   | 'STORE_DAMAGED'
-  | 'STORAGE_FAILED'
-  | 'INVARIANT_BROKEN';
+  | 'STORAGE_FAILED';
 
 const table: Readonly<Record<FatalReason, FatalEntry>> = {
   DATA_DIR_LOCKED: { status: 73, sentence: 'Another process uses the data directory.' },
@@ -20,8 +19,6 @@ const table: Readonly<Record<FatalReason, FatalEntry>> = {
   STORE_DAMAGED: { status: 77, sentence: 'The store has damage that must be looked at before it can be served; use segtool verify.' },
   /** Reported by the line only: the process ends by abort, so that no exit hook can sync again. */
   STORAGE_FAILED: { status: 134, sentence: 'A write, sync or read of the data directory failed; what was not answered is unknown.' },
-  /** By abort as well: after a bug nothing more may be written or answered. */
-  INVARIANT_BROKEN: { status: 134, sentence: 'The program found itself in a state that must not be: a bug. What was acknowledged is on disk.' },
 };
 
 export const FATAL: Readonly<Record<FatalReason, FatalEntry>> = table;

@@ -84,16 +84,10 @@ function look(node: BrokerNode, wanted: FetchPartition, bytesMax: number, frameM
 }
 
 function failureOf(node: BrokerNode, replica: Replica, outcome: FetchFailure): Failure {
-  const { logStartOffset: logStart, highWatermark } = replica;
-  switch (outcome.code) {
-    case 'OFFSET_EXPIRED':
-    case 'OFFSET_BEYOND_END':
-      return refusal(outcome.code, undefined, { logStart, highWatermark });
-    case 'LOG_TRUNCATED':
-      return refusal(outcome.code, undefined, { logStart, highWatermark, divergingEpoch: outcome.resumeEpoch, divergingEndOffset: outcome.resumeOffset });
-    case 'DAMAGED_RANGE':
-      return refusal(outcome.code, undefined, { logStart, highWatermark, damagedFrom: outcome.damagedFrom, damagedTo: outcome.resumeOffset });
-    default:
-      return refusal(outcome.code, undefined, leaderFacts(node, outcome.leader, replica.leaderEpoch));
-  }
+  const { code, resumeEpoch, resumeOffset, damagedFrom } = outcome;
+  const range = { logStart: replica.logStartOffset, highWatermark: replica.highWatermark };
+  if (code === 'LOG_TRUNCATED') return refusal(code, undefined, { ...range, divergingEpoch: resumeEpoch, divergingEndOffset: resumeOffset });
+  if (code === 'DAMAGED_RANGE') return refusal(code, undefined, { ...range, damagedFrom, damagedTo: resumeOffset });
+  if (code === 'OFFSET_EXPIRED' || code === 'OFFSET_BEYOND_END') return refusal(code, undefined, range);
+  return refusal(code, undefined, leaderFacts(node, outcome.leader, replica.leaderEpoch));
 }

@@ -189,12 +189,12 @@ function parseNumber(setting: Setting, text: string): number {
 
 function checkValue(setting: Setting, value: BrokerConfig[keyof BrokerConfig]): void {
   if (setting.kind === 'choice' && !(typeof value === 'string' && setting.choices?.includes(value) === true)) {
-    throw wrong(setting, String(value), `it must be one of ${(setting.choices ?? []).join(', ')}`);
+    throw wrong(setting, JSON.stringify(value), `it must be one of ${(setting.choices ?? []).join(', ')}`);
   }
   if (setting.min === undefined || setting.max === undefined) return;
   if (setting.unlimited === true && value === -1) return;
   if (typeof value !== 'number' || !Number.isSafeInteger(value) || value < setting.min || value > setting.max) {
-    throw wrong(setting, String(value), `it must be ${String(setting.min)} to ${String(setting.max)}${setting.unlimited === true ? ', or -1 for no limit' : ''}`);
+    throw wrong(setting, JSON.stringify(value), `it must be ${String(setting.min)} to ${String(setting.max)}${setting.unlimited === true ? ', or -1 for no limit' : ''}`);
   }
 }
 

@@ -63,8 +63,8 @@ test('idle connection: closed after the idle timeout; one that waits for data is
 });
 
 async function fill(client: RawClient, topic: string, batches: number): Promise<ReturnType<RawClient['createTopic']>> {
-  const topicId = client.createTopic(topic);
-  for (let index = 0; index < batches; index += 1) await client.produce(await topicId, batchOf(['f'.repeat(100_000)]));
+  const topicId = await client.createTopic(topic);
+  for (let index = 0; index < batches; index += 1) await client.produce(topicId, batchOf(['f'.repeat(100_000)]));
   return topicId;
 }
 
@@ -104,7 +104,7 @@ test('connections beyond the limit: told TOO_MANY_CONNECTIONS; a place that is f
     const extra = await node.client();
     expect((await extra.answer(0)).failure?.code).toBe('TOO_MANY_CONNECTIONS');
     await extra.closed();
-    held[0]?.end();
+    held[0].end();
     await node.pass(100);
     await served(node, 'other');
   }, { maxConnections: 3 }));
@@ -186,7 +186,7 @@ test('handler that fails: INTERNAL for that request only', async () => {
     const packed = batchOf(['a'], { codec: 'gzip', compress: (_codec, bytes) => bytes });
     expect((await client.refused('Produce', produceBody(topicId, packed))).code).toBe('INTERNAL');
     expect((await client.produce(topicId, batchOf(['b']))).baseOffset).toBe(0);
-    expect(node.telemetry.logs.find(({ event }) => event === 'request.failed')?.fields?.['reason']).toMatch(/the codec library broke/);
+    expect(node.telemetry.logs.find(({ event }) => event === 'request.failed')?.fields['reason']).toMatch(/the codec library broke/);
   }, { validateCompressed: true }, { compression }));
 });
 

@@ -110,7 +110,7 @@ export class RawClient {
   }
 
   /** The answer to a request, or the last words of the connection (correlation id 0, unless others are asked for). */
-  async answer(correlationId: number): Promise<RawAnswer> {
+  answer(correlationId: number): Promise<RawAnswer> {
     return this.until(() => {
       const at = this.answers.findIndex((each) => each.correlationId === correlationId);
       return at < 0 ? undefined : this.answers.splice(at, 1)[0];
@@ -182,9 +182,9 @@ export class RawClient {
     for (const waiter of this.waiters.splice(0)) waiter();
   }
   private async until<Value>(look: () => Value | undefined, what: string): Promise<Value> {
-    let isLate = false;
+    const late = new AbortController();
     const timer = setTimeout(() => {
-      isLate = true;
+      late.abort();
       this.wake();
     }, WAIT_MS);
     try {
@@ -192,7 +192,7 @@ export class RawClient {
         const found = look();
         if (found !== undefined) return found;
         if (this.isClosed) throw new Error(`the connection ended before ${what}`);
-        if (isLate) throw new Error(`no sign of ${what}`);
+        if (late.signal.aborted) throw new Error(`no sign of ${what}`);
         await new Promise<void>((resolve) => this.waiters.push(resolve));
       }
     } finally {

@@ -1,4 +1,5 @@
 import { NO_EPOCH, NO_TIMESTAMP } from '../../base/brands.ts';
+import type { ErrorName } from '../../base/errors.ts';
 import { decodeRequest, encodeResponse, type ListedOffset, type ListOffsetsPartition } from '../../protocol/operations/list-offsets.v1.ts';
 import type { Call } from '../call.ts';
 import { leaderFacts, refusal } from '../failures.ts';
@@ -19,11 +20,13 @@ export async function listOffsets(node: BrokerNode, call: Call, body: Uint8Array
 
 async function listOne(node: BrokerNode, { topicId, partition, currentLeaderEpoch, target }: ListOffsetsPartition): Promise<ListedOffset> {
   const held = node.replicas.find(topicId, partition);
-  const outcome = held.ok ? await held.replica.listOffset(target.kind === 'timestamp' ? target.timestamp : target.kind, currentLeaderEpoch) : held;
-  if (outcome.ok && 'offset' in outcome) {
-    const { offset, timestamp, leaderEpoch } = outcome;
-    return { topicId, partition, failure: undefined, offset, timestamp, leaderEpoch };
-  }
-  const failure = outcome.ok ? refusal('INTERNAL') : refusal(outcome.code, undefined, leaderFacts(node, outcome.leader));
-  return { topicId, partition, failure, offset: undefined, timestamp: NO_TIMESTAMP, leaderEpoch: NO_EPOCH };
+  const refuse = (code: ErrorName, leader: number | undefined): ListedOffset => {
+    const failure = refusal(code, undefined, leaderFacts(node, leader));
+    return { topicId, partition, failure, offset: undefined, timestamp: NO_TIMESTAMP, leaderEpoch: NO_EPOCH };
+  };
+  if (!held.ok) return refuse(held.code, held.leader);
+  const outcome = await held.replica.listOffset(target.kind === 'timestamp' ? target.timestamp : target.kind, currentLeaderEpoch);
+  if (!outcome.ok) return refuse(outcome.code, outcome.leader);
+  const { offset, timestamp, leaderEpoch } = outcome;
+  return { topicId, partition, failure: undefined, offset, timestamp, leaderEpoch };
 }
