@@ -23,12 +23,8 @@ const natives = {
 };
 const hashes = Object.fromEntries(Object.entries(natives).map(([name, path]) => [name, createHash('sha256').update(readFileSync(path)).digest('hex')]));
 
-/** What the packages' own loaders ask for → which native part they get. Everything else native is not there. */
-const wanted = new Map([
-  [`@napi-rs/snappy-linux-${arch}-gnu`, 'snappy.node'],
-  [`@antoniomuso/lz4-napi-linux-${arch}-gnu`, 'lz4.node'],
-  [`@node-rs/crc32-linux-${arch}-gnu`, 'crc32.node'],
-]);
+/** Loaders that look for the right binary of the machine → the native part that takes their place; all they do is to hand it on. */
+const loaders = { 'snappy/index.js': 'snappy.node', 'lz4-napi/index.js': 'lz4.node', '@node-rs/crc32/index.js': 'crc32.node' };
 const version = JSON.parse(readFileSync(`${root}package.json`, 'utf8')).version;
 
 const nativeParts = {
@@ -36,15 +32,16 @@ const nativeParts = {
   setup(builder) {
     builder.onResolve({ filter: /^rivulet:native-hashes$/ }, () => ({ path: 'hashes', namespace: 'made' }));
     builder.onResolve({ filter: /^node-gyp-build-optional-packages$/ }, () => ({ path: 'lmdb', namespace: 'made' }));
-    builder.onResolve({ filter: /\.node$|-(linux|win32|darwin|freebsd|android|openharmony|wasm32)[a-z0-9-]*(\/package\.json)?$|^msgpackr-extract$|wasi/ }, ({ path, importer }) => {
-      if (!importer.includes('node_modules')) return undefined;
-      return { path: wanted.get(path) ?? 'absent', namespace: 'made' };
+    builder.onResolve({ filter: /^msgpackr-extract$/ }, () => ({ path: 'absent', namespace: 'made' }));
+    builder.onLoad({ filter: /node_modules\/(snappy|lz4-napi|@node-rs\/crc32)\/index\.js$/ }, ({ path }) => {
+      const part = loaders[path.slice(path.lastIndexOf('node_modules/') + 'node_modules/'.length)];
+      return { contents: `module.exports = globalThis.rivuletNative(${JSON.stringify(part)});`, loader: 'js' };
     });
     builder.onLoad({ filter: /.*/, namespace: 'made' }, ({ path }) => {
       if (path === 'hashes') return { contents: JSON.stringify(hashes), loader: 'json' };
       if (path === 'lmdb') return { contents: 'module.exports = () => globalThis.rivuletNative("lmdb.node");', loader: 'js' };
       if (path === 'absent') return { contents: 'throw Object.assign(new Error("not part of this executable"), { code: "MODULE_NOT_FOUND" });', loader: 'js' };
-      return { contents: `module.exports = globalThis.rivuletNative(${JSON.stringify(path)});`, loader: 'js' };
+      throw new Error(`nothing is made for ${path}`);
     });
   },
 };
@@ -71,7 +68,7 @@ writeFileSync(
   `${work}/sea.json`,
   JSON.stringify({ main: `${work}/rivulet.cjs`, output: blob, disableExperimentalSEAWarning: true, useSnapshot: false, useCodeCache: arch === process.arch, assets: natives }),
 );
-execFileSync(process.execPath, ['--experimental-sea-config', `${work}/sea.json`], { stdio: ['ignore', 'ignore', 'inherit'] });
+execFileSync(process.execPath, ['--experimental-sea-config', `${work}/sea.json`], { stdio: ['ignore', 'ignore', 'pipe'] });
 
 // Node without its symbols is a sixth smaller; where strip cannot (another architecture), it stays as it is.
 const base = `${work}/node-${version}-${createHash('sha256').update(readFileSync(`${root}node_modules/node-linux-${arch}/package.json`)).digest('hex').slice(0, 8)}`;

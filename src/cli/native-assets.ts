@@ -1,6 +1,6 @@
 // Native parts of the single executable. The system loads shared objects only from files, so each part is written once to a
 // private folder and loaded from there. A file found there is used only if it holds exactly the bytes we carry.
-import { closeSync, constants, fchmodSync, lstatSync, mkdirSync, openSync, readFileSync, renameSync, unlinkSync, writeSync } from 'node:fs';
+import { closeSync, constants, existsSync, fchmodSync, lstatSync, mkdirSync, openSync, readFileSync, renameSync, unlinkSync, writeSync } from 'node:fs';
 import { homedir, tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import process from 'node:process';
@@ -93,12 +93,26 @@ function loadFrom(folder: string, name: string, source: NativeSource): Part {
 
 /** Ours alone: in a shared folder such as /tmp somebody else could have made it first. */
 function privateFolder(folder: string): void {
-  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  makeFolders(folder);
   const facts = lstatSync(folder);
   if (!facts.isDirectory()) throw new Error('not a folder');
   const uid = process.getuid?.();
   if (uid !== undefined && facts.uid !== uid) throw new Error('belongs to another user');
   if ((facts.mode & 0o022) !== 0) throw new Error('others may write to it');
+}
+
+/** Level by level: the recursive form of Node never returns where a parent refuses with ENOENT, as below /proc. */
+function makeFolders(folder: string): void {
+  const missing: string[] = [];
+  for (let path = folder; !existsSync(path) && dirname(path) !== path; path = dirname(path)) missing.push(path);
+  for (const path of missing.reverse()) {
+    try {
+      mkdirSync(path, { mode: 0o700 });
+    } catch (error) {
+      // Another process that starts at the same time was quicker.
+      if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+    }
+  }
 }
 
 function holds(path: string, bytes: Uint8Array): boolean {

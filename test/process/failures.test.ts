@@ -146,12 +146,12 @@ describe('a disk that fails', () => {
     const prepared = await startBroker(path);
     await done(['topic', 'create', 'full', '--server', prepared.server]);
     await prepared.stop();
-    const broker = await startBroker(path, { env: { RIVULET_FAULT: 'write:topics/*.log:nth=5:short=30:count=4:ENOSPC' } });
+    const broker = await startBroker(path, { env: { RIVULET_FAULT: 'write:topics/*.log:nth=5:short=30:count=60:ENOSPC' } });
     const client = await connect({ servers: [broker.server] });
-    const producer = client.producer({ idempotent: false, deliveryTimeoutMs: 1 });
+    const producer = client.producer({ idempotent: false, deliveryTimeoutMs: 100 });
     const outcomes: string[] = [];
     const kept: string[] = [];
-    for (let record = 0; record < 20; record += 1) {
+    for (let record = 0; record < 200 && !(outcomes.includes('STORAGE_FULL') && outcomes.at(-1) === 'ok'); record += 1) {
       const value = `record ${String(record)}`;
       try {
         await producer.send('full', { value });

@@ -12,8 +12,9 @@ export async function serve(flags: Readonly<Record<string, unknown>>, addonPath:
   process.env['UV_THREADPOOL_SIZE'] ??= String(POOL_THREADS);
   const poolThreads = Number(process.env['UV_THREADPOOL_SIZE']);
   const broker = await startBroker({ ...config, addonPath: addonPath(), poolThreads, softwareVersion: VERSION });
+  const stopped = stopSignal();
   announce(broker, flags['json'] === true);
-  await stopSignal();
+  await stopped;
   await broker.close();
 }
 
