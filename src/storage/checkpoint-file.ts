@@ -92,9 +92,15 @@ export class CheckpointFile {
     await this.flush();
   }
 
-  /** The recovery point stays; what else has changed becomes durable. */
+  /** The same, in both slots: damage at rest in one of them must not bring back a log start or an end that was given up. */
+  async recordTwice(synced: Offset, active: SyncedPlace): Promise<void> {
+    await this.recordDurably(synced, active);
+    await this.recordDurably(this.syncedOffset, this.lastPlace);
+  }
+
+  /** The recovery point stays; what else has changed becomes durable, in both slots. */
   recordAgain(): Promise<void> {
-    return this.recordDurably(this.syncedOffset, this.lastPlace);
+    return this.recordTwice(this.syncedOffset, this.lastPlace);
   }
 
   async close(): Promise<void> {

@@ -127,9 +127,20 @@ export class SegmentIndex {
       hits.push(this.entry(index));
     return hits;
   }
-  /** A relative offset before which no record is later than `timestamp`: where a search by time starts. */
+  /**
+   * A relative offset before which no record is as late as `timestamp`: where a search by time starts. One entry earlier
+   * than the index says: the file has no checksum, and so no single damaged entry can lead behind the wanted record.
+   */
   floorTime(timestamp: number): number {
-    return floorTime(this.times.raw, this.times.count, timestamp);
+    const found = floorTime(this.times.raw, this.times.count, timestamp);
+    let low = 0;
+    let high = this.times.count;
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      if ((readTimeEntry(this.times.raw, middle)?.relativeOffset ?? 0) < found) low = middle + 1;
+      else high = middle;
+    }
+    return low === 0 ? 0 : (readTimeEntry(this.times.raw, low - 1)?.relativeOffset ?? 0);
   }
   private lastAtMost(value: number, field: keyof OffsetEntry): number {
     return lastOffsetEntryAtMost(this.offsets.raw, this.offsets.count, value, field);

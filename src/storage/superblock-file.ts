@@ -42,17 +42,25 @@ export class SuperblockFile {
     return { file: new SuperblockFile(deps, file, 1, none), loaded: { kind: empty ? 'absent' : 'damaged' } };
   }
 
-  /** One after another; durable when it resolves. */
+  /**
+   * One after another; durable when it resolves, in both slots: were it in one, damage at rest there would silently bring
+   * back an older vote, or the clean marker of an earlier stop.
+   */
   write(change: Partial<Superblock>): Promise<void> {
     this.writing = this.writing.then(async () => {
-      const next = { ...this.current, ...change, sequence: this.current.sequence + 1 };
-      const slot = 1 - this.slot;
-      await this.file.writeSlow(encodeSuperblock(next, this.deps.crc32c), position(slot * SUPERBLOCK_SLOT_BYTES));
-      await this.file.sync();
-      this.slot = slot;
-      this.current = next;
+      await this.writeSlot(change);
+      await this.writeSlot({});
     });
     return this.writing;
+  }
+
+  private async writeSlot(change: Partial<Superblock>): Promise<void> {
+    const next = { ...this.current, ...change, sequence: this.current.sequence + 1 };
+    const slot = 1 - this.slot;
+    await this.file.writeSlow(encodeSuperblock(next, this.deps.crc32c), position(slot * SUPERBLOCK_SLOT_BYTES));
+    await this.file.sync();
+    this.slot = slot;
+    this.current = next;
   }
 
   close(): Promise<void> {

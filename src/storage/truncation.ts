@@ -38,7 +38,7 @@ export async function truncateLog(parts: TruncationParts, to: Offset): Promise<O
   state.cutTo(cut.offset);
   // Lowered before anything goes: a crash in between finds a recovery point that is true.
   if (state.synced >= cut.offset)
-    await checkpoint.recordDurably(cut.offset, { baseOffset: segment.baseOffset, size: cut.position });
+    await checkpoint.recordTwice(cut.offset, { baseOffset: segment.baseOffset, size: cut.position });
   else await checkpoint.recordAgain();
   await snapshots.truncate(cut.offset);
   for (const later of state.segments.splice(index + 1).toReversed()) await moveAway(state, later);
@@ -52,7 +52,7 @@ async function emptyLog({ state, committer, checkpoint, snapshots }: TruncationP
   const end = state.logStart;
   state.cutTo(end);
   state.advanceSynced(end);
-  await checkpoint.recordDurably(end, { baseOffset: end, size: 0 });
+  await checkpoint.recordTwice(end, { baseOffset: end, size: 0 });
   await snapshots.truncate(end);
   for (const later of state.segments.splice(index + 1).toReversed()) await moveAway(state, later);
   const old = state.segments.slice();

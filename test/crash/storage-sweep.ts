@@ -249,6 +249,7 @@ class SweepLife {
   /** No log is open: all that was there was closed cleanly. */
   private closedAt = 0;
   private where = '';
+  private lastCut: { readonly pending: readonly unknown[]; readonly expectation: string } = { pending: [], expectation: '' };
 
   constructor(options: SweepOptions, seen: Set<string>, counts: SweepCounts) {
     this.options = options;
@@ -307,8 +308,11 @@ class SweepLife {
       this.found.push({ disk: forked, promised, where: `${this.where}, before ${what}`, survivors, killed });
     };
     const all = (1n << BigInt(pending)) - 1n;
+    const old = this.knownPending(expectation);
     if (pending <= this.options.choicesMax) {
-      for (let mask = 0n; mask < all; mask += 1n) keep(disk.crashWith(mask), `survivors ${mask.toString(2)}`, false);
+      // Without any of the new operations the disk is one that the cut before has left.
+      for (let mask = 1n << BigInt(old); old >= 0 && mask < all; mask += 1n) keep(disk.crashWith(mask), `survivors ${mask.toString(2)}`, false);
+      for (let mask = 0n; old < 0 && mask < all; mask += 1n) keep(disk.crashWith(mask), `survivors ${mask.toString(2)}`, false);
     } else {
       keep(disk.crashWith(0n), 'none survives', false);
       for (let sample = 0; sample < this.options.samples; sample += 1) {
@@ -321,6 +325,15 @@ class SweepLife {
       keep(disk.fork('random', this.choices), 'torn', false);
     // A truncation that was killed may have got anywhere; otherwise the page cache has all that was written.
     keep(disk.crashWith(all), 'all survive', this.cuttingTo === undefined);
+  }
+
+  /** How many of the pending operations were so at the last cut, under the same promise; -1: not the first ones of these. */
+  private knownPending(expectation: string): number {
+    const { pending } = this.machine.disk.volume;
+    const last = this.lastCut;
+    this.lastCut = { pending: pending.slice(), expectation };
+    const same = last.expectation === expectation && last.pending.every((each, index) => pending[index] === each);
+    return same ? last.pending.length : -1;
   }
 
   private async step(operation: Operation): Promise<void> {
