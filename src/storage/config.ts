@@ -31,6 +31,11 @@ export interface LogConfig {
   readonly unsyncedBytesMax: number;
 }
 
+/**
+ * `recycle` by bench/storage-append.ts on ext4 (16 KiB batches, 8 MiB segments, medians of 5 interleaved rounds, in MiB/s):
+ * always: none 13, fallocate 19, zero 21, recycle 33; never: none 88, fallocate 84, zero 69, recycle 137. Until something
+ * is retired, recycling zero-fills the next segment, which writes every block twice.
+ */
 export const LOG_CONFIG_DEFAULT: LogConfig = {
   fsync: 'always',
   fsyncIntervalMs: 1000,

@@ -89,7 +89,7 @@ export class PartitionLog {
     const snapshots = new OwnerSnapshots(state, left.snapshots);
     await snapshots.truncate(state.logEnd);
     const log = new PartitionLog(state, checkpoint, new Preallocator(state, left.spares), snapshots, report);
-    await log.begin(unsealed);
+    await log.begin(unsealed, names);
     return log;
   }
 
@@ -241,7 +241,7 @@ export class PartitionLog {
     return this.closing;
   }
 
-  private async begin(unsealed: readonly Segment[]): Promise<void> {
+  private async begin(unsealed: readonly Segment[], names: readonly string[]): Promise<void> {
     const { state } = this;
     const place = { baseOffset: state.active.baseOffset, size: state.active.size };
     // After a clean stop nothing is new: that this run is not clean the store has recorded already.
@@ -258,6 +258,13 @@ export class PartitionLog {
     // Segments that a crash kept retention from removing.
     await state.exclusive(() => this.retention.deleteTo(state.logStart));
     this.sealInBackground(unsealed);
+    // No seal: it could not be written, or what lies there is damaged. The latter is to be known before somebody reads it.
+    const present = new Set(names);
+    this.sealInBackground(
+      state.segments.filter(
+        (each) => !unsealed.includes(each) && !present.has(segmentFileName(each.baseOffset, 'seal')),
+      ),
+    );
     const { recovery } = this;
     if (recovery.kind === 'tail')
       state.deps.telemetry.log('info', 'log.recovered', {

@@ -80,6 +80,9 @@ export class Store {
     this.clean = facts.clean;
     this.previousBootId = facts.previousBootId;
     this.incarnation = superblock.current.incarnation;
+    deps.telemetry.observeGauge('rivulet_log_mapped_bytes', 'Bytes of log and index files mapped into memory.', () =>
+      [...this.logs].reduce((sum, log) => sum + (log.isClosed ? 0 : log.mappedBytes), 0),
+    );
   }
 
   static async open(deps: StorageDeps, options: StoreOptions): Promise<Store> {

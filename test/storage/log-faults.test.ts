@@ -260,6 +260,63 @@ describe('damage', () => {
   });
 });
 
+describe('what is known after a restart', () => {
+  test('damage in a segment that could not be sealed is reported before anybody reads it', async () => {
+    const machine = new Machine(12);
+    let log = await machine.open();
+    await fill(machine, log, 60);
+    await machine.run(() => log.close({ clean: true }));
+    await damageFile(machine, `${FIRST}.log`, 70);
+    await machine.run(() => machine.disk.unlink(`${DIRECTORY}/${FIRST}.seal`));
+    log = await machine.open(SMALL, true);
+    await machine.scheduler.run(machine.scheduler.nowMs + 1000);
+    expect(log.damaged).toEqual([{ from: 0, to: 1 }]);
+    expect((await machine.run(() => readAll(log))).batches).toHaveLength(59);
+    await machine.run(() => log.close({ clean: true }));
+    // Nothing calls it good: it is found again.
+    log = await machine.open(SMALL, true);
+    await machine.scheduler.run(machine.scheduler.nowMs + 1000);
+    expect(log.damaged).toEqual([{ from: 0, to: 1 }]);
+  });
+
+  test('a truncation behind damage keeps what is good below it, and leaves the damage told', async () => {
+    const machine = new Machine(13);
+    let log = await machine.open({ ...SMALL, segmentBytes: 1 << 20 });
+    await fill(machine, log, 20);
+    await machine.run(() => log.close({ clean: true }));
+    await damageFile(machine, `${FIRST}.log`, 5 * 101 + 70);
+    log = await machine.open({ ...SMALL, segmentBytes: 1 << 20 }, true);
+    await machine.run(() => log.truncateTo(offset(15)));
+    expect(log.logEndOffset).toBe(15);
+    await machine.run(() => appendWritten(log, batch({ fill: 99 }), leaderEpoch(1)));
+    await machine.run(() => log.sync());
+    machine.powerCut('lose-all');
+    log = await machine.open({ ...SMALL, segmentBytes: 1 << 20 });
+    const all = await machine.run(() => readAll(log));
+    expect(log.damaged).toEqual([{ from: 5, to: 6 }]);
+    expect(all.batches.map((each) => each.baseOffset)).toEqual([0, 1, 2, 3, 4, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]);
+  });
+
+  test('a truncation into the batch that holds the log start empties the log there', async () => {
+    const machine = new Machine(14);
+    let log = await machine.open();
+    await machine.run(async () => {
+      for (let index = 0; index < 5; index += 1) await appendWritten(log, batch({ records: 4 }));
+      await log.sync();
+      await log.deleteTo(offset(6));
+      await log.truncateTo(offset(7));
+      expect([log.logStartOffset, log.logEndOffset]).toEqual([6, 6]);
+      await appendWritten(log, batch({ fill: 5 }), leaderEpoch(2));
+      await log.sync();
+    });
+    machine.powerCut('lose-all');
+    log = await machine.open();
+    const all = await machine.run(() => readAll(log));
+    expect([log.logStartOffset, log.logEndOffset, log.damaged.length]).toEqual([6, 7, 0]);
+    expect(all.batches.map((each) => [each.baseOffset, each.bytes[61]])).toEqual([[6, 5]]);
+  });
+});
+
 describe('readers and lifetimes', () => {
   test('slices that are held through roll, eviction and retention stay whole; the mapping goes with the last', async () => {
     const machine = new Machine(7);
