@@ -1,6 +1,7 @@
 // What Node cannot do, and nothing else. Module initialisation; one export per line.
 #include "file.h"
 #include "mapping.h"
+#include "memory.h"
 
 static void add(napi_env env, napi_value exports, const char* name, napi_callback callback) {
   napi_value function = nullptr;
@@ -23,5 +24,6 @@ NAPI_MODULE_INIT(/* env, exports */) {
   add(env, exports, "dropCache", fileDropCache);
   add(env, exports, "lock", fileLock);
   add(env, exports, "bootMs", clockBootMs);
+  add(env, exports, "forgetProgram", memoryForgetProgram);
   return exports;
 }

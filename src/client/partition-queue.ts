@@ -86,6 +86,7 @@ export class PartitionQueue implements SessionMember {
   #nextSequence = 0;
   #poisoned = false;
   #recovering = false;
+  #lastRefusal: RivuletError | undefined;
   #failures = 0;
   #pause: Deadline | undefined;
   #connecting = false;
@@ -258,6 +259,7 @@ export class PartitionQueue implements SessionMember {
 
   #commit(batch: Batch, answer: ProduceAnswer): void {
     this.#failures = 0;
+    this.#lastRefusal = undefined;
     batch.settlement.commit(answer.baseOffset, answer.leaderEpoch);
     this.#finish(batch, undefined);
   }
@@ -265,6 +267,7 @@ export class PartitionQueue implements SessionMember {
   #failed(batch: Batch, error: RivuletError): void {
     const { session } = this.#owner;
     batch.lastError = error;
+    this.#lastRefusal = error;
     if (error.code === 'DUPLICATE_SEQUENCE') {
       this.#commit(batch, { baseOffset: -1, leaderEpoch: -1 });
       return;
@@ -407,7 +410,8 @@ export class PartitionQueue implements SessionMember {
     this.#inFlight = this.#inFlight.filter((other) => other !== batch);
     // Later batches would wait for its sequence for ever. What is still out is answered first; then a new epoch starts.
     if (sequenced) this.#poison();
-    const last = batch.lastError;
+    // A batch that only waited its turn failed for the reason of the one before it.
+    const last = batch.lastError ?? this.#lastRefusal;
     const timeout = `not delivered within ${String(this.#options.deliveryTimeoutMs)} ms`;
     const detail = last === undefined ? timeout : `${timeout}; last: ${last.message}`;
     this.#fail(batch, new RivuletError(last?.code ?? 'REQUEST_TIMEOUT', detail, { cause: last }));

@@ -19,11 +19,13 @@ export interface NativeAddon {
   readonly dropCache: (fd: number, at: number, bytes: number) => Promise<void>;
   readonly lock: (fd: number) => void;
   readonly bootMs: () => number;
+  /** Gives back the pages of the running executable that only its start has used; bytes of the regions. */
+  readonly forgetProgram: () => number;
 }
 
 const EXPORTS: readonly (keyof NativeAddon)[] = [
   'map', 'slice', 'release', 'resident', 'forget', 'populate', 'liveSlices', 'unmap',
-  'allocate', 'writeZeros', 'startWriteback', 'dropCache', 'lock', 'bootMs',
+  'allocate', 'writeZeros', 'startWriteback', 'dropCache', 'lock', 'bootMs', 'forgetProgram',
 ];
 
 /** Loads native/build/rivulet.node, or the copy that the executable unpacked. Throws with the path in the message. */

@@ -44,6 +44,8 @@ export interface Broker {
   readonly dataDir: string;
   /** False: the last run did not end cleanly, and was recovered from. */
   readonly clean: boolean;
+  /** Gives back memory that only starting has used. Worth it once, some time after the start, in a process that is a broker only. */
+  trim(): void;
   /** Ends what is under way within a bound, and leaves the data directory marked as clean. */
   close(): Promise<void>;
 }
@@ -85,10 +87,10 @@ export async function startBroker(options: StartOptions = {}): Promise<Broker> {
     await running.close();
     throw error;
   }
-  return brokerOf(running, admin, dataDir);
+  return brokerOf(running, admin, dataDir, addon);
 }
 
-function brokerOf(running: RunningBroker, admin: AdminListener | undefined, dataDir: string): Broker {
+function brokerOf(running: RunningBroker, admin: AdminListener | undefined, dataDir: string, addon: NativeAddon): Broker {
   const { listen, advertised, nodeId, clusterId, clean } = running;
   let closing: Promise<void> | undefined;
   const close = async (): Promise<void> => {
@@ -96,7 +98,7 @@ function brokerOf(running: RunningBroker, admin: AdminListener | undefined, data
     // Last, so that whoever watches sees the node draining.
     await admin?.close();
   };
-  return { listen, admin: admin?.address, advertised, nodeId, clusterId, dataDir, clean, close: () => (closing ??= close()) };
+  return { listen, admin: admin?.address, advertised, nodeId, clusterId, dataDir, clean, trim: () => void addon.forgetProgram(), close: () => (closing ??= close()) };
 }
 
 async function openAdmin(config: BrokerConfig, telemetry: MeasuredTelemetry, running: RunningBroker): Promise<AdminListener | undefined> {

@@ -146,9 +146,9 @@ describe('a disk that fails', () => {
     const prepared = await startBroker(path);
     await done(['topic', 'create', 'full', '--server', prepared.server]);
     await prepared.stop();
-    const broker = await startBroker(path, { env: { RIVULET_FAULT: 'write:topics/*.log:nth=5:short=30:count=60:ENOSPC' } });
+    const broker = await startBroker(path, { env: { RIVULET_FAULT: 'write:topics/*.log:nth=5:short=30:count=5:ENOSPC' } });
     const client = await connect({ servers: [broker.server] });
-    const producer = client.producer({ idempotent: false, deliveryTimeoutMs: 100 });
+    const producer = client.producer({ idempotent: false, deliveryTimeoutMs: 60 });
     const outcomes: string[] = [];
     const kept: string[] = [];
     for (let record = 0; record < 200 && !(outcomes.includes('STORAGE_FULL') && outcomes.at(-1) === 'ok'); record += 1) {
