@@ -10,7 +10,7 @@ import type { LogConfig } from '../../src/storage/config.ts';
 import { PartitionLog } from '../../src/storage/log.ts';
 import { append, batch, DIRECTORY, Machine, readAll, SMALL, type ReadAll } from '../storage/log-bench.ts';
 
-export const OPERATIONS = ['append', 'roll', 'sync', 'delete', 'truncate', 'checkpoint', 'restart'] as const;
+export const OPERATIONS = ['append', 'roll', 'sync', 'delete', 'truncate', 'checkpoint', 'restart', 'kill'] as const;
 export type Operation = (typeof OPERATIONS)[number];
 
 interface SweepBatch {
@@ -246,8 +246,9 @@ class SweepLife {
   /** While a truncation or deletion is under way: where it leads. */
   private cuttingTo: number | undefined;
   private deletingTo: number | undefined;
-  /** No log is open: all that was there was closed cleanly. */
-  private closedAt = 0;
+  /** No log is open: what the last one had synced, and written. */
+  private closed = { floor: 0, written: 0 };
+  private examining = false;
   private where = '';
   private lastCut: { readonly pending: readonly unknown[]; readonly expectation: string } = { pending: [], expectation: '' };
 
@@ -274,6 +275,7 @@ class SweepLife {
   }
 
   private watch(examine: boolean): void {
+    this.examining = examine;
     this.machine.disk.onBoundary = examine
       ? (_number, operation, path): void => {
           this.cut(`${operation} ${path.split('/').at(-1) ?? ''}`);
@@ -283,8 +285,8 @@ class SweepLife {
 
   private promised(): Promised {
     const { log } = this;
-    const written = log?.writtenOffset ?? this.closedAt;
-    const floor = Math.min(log?.syncedOffset ?? this.closedAt, this.cuttingTo ?? Number.MAX_SAFE_INTEGER);
+    const written = log?.writtenOffset ?? this.closed.written;
+    const floor = Math.min(log?.syncedOffset ?? this.closed.floor, this.cuttingTo ?? Number.MAX_SAFE_INTEGER);
     return {
       floor,
       written: this.cuttingTo === undefined ? written : this.end,
@@ -361,6 +363,9 @@ class SweepLife {
       case 'restart':
         await this.restart(log);
         return;
+      case 'kill':
+        await this.kill(log);
+        return;
     }
   }
 
@@ -400,8 +405,20 @@ class SweepLife {
     this.end = log.logEndOffset;
   }
 
+  /** The process ends and comes back: the page cache has everything, and what is read of it must then survive a power cut. */
+  private async kill(log: PartitionLog): Promise<void> {
+    this.closed = { floor: log.syncedOffset, written: this.end };
+    this.log = undefined;
+    this.machine.kill();
+    this.watch(this.examining);
+    this.log = await this.machine.open(this.options.config);
+    if (this.log.logEndOffset !== this.end || this.log.logStartOffset !== this.start || this.log.damaged.length > 0)
+      throw new Error(`${this.where}: after a kill the log is ${String(this.log.logStartOffset)} to ${String(this.log.logEndOffset)}`);
+    this.epoch += 1;
+  }
+
   private async restart(log: PartitionLog): Promise<void> {
-    this.closedAt = this.end;
+    this.closed = { floor: this.end, written: this.end };
     await this.machine.run(() => log.close({ clean: true }));
     this.log = undefined;
     this.log = await this.machine.open(this.options.config, true);
