@@ -27,12 +27,12 @@ async function start(dataDir: string, ...flags: string[]): Promise<Started> {
   const child = spawn(executable, ['serve', '--data-dir', dataDir, '--listen', '127.0.0.1:0', '--admin-listen', '127.0.0.1:0', '--json', ...flags], {
     stdio: ['ignore', 'pipe', 'inherit'],
   });
-  return new Promise((resolve, reject) => {
+  return await new Promise((resolve, reject) => {
     const timer = setTimeout(() => {
       child.kill('SIGKILL');
       reject(new Error('not ready within 30 s'));
     }, 30_000);
-    child.stdout?.once('data', (chunk: Buffer) => {
+    child.stdout.once('data', (chunk: Buffer) => {
       clearTimeout(timer);
       const { listen } = JSON.parse(chunk.toString()) as { listen: string };
       resolve({ child, server: listen, readyMs: performance.now() - began });

@@ -181,7 +181,7 @@ export interface ErrorFacts {
 /** What a user of the client or the broker API catches. Branch on `code`, never on the message. */
 export class RivuletError extends Error {
   override readonly name = 'RivuletError';
-  readonly brand: 'rivulet.error' = 'rivulet.error';
+  readonly brand = 'rivulet.error' as const;
   readonly code: ErrorName;
   readonly facts: ErrorFacts;
   constructor(code: ErrorName, message?: string, options: { facts?: ErrorFacts; cause?: unknown } = {}) {

@@ -99,25 +99,25 @@ function topicCommand(): Command {
     .argument('<name>')
     .option('--replicas <N>', 'copies of each partition', wholeNumber('--replicas', 1))
     .option('--if-not-exists', 'fine when it exists')
-    .action(async (name: string, flags: TopicSettingFlags) => (await import('./commands/topic.ts')).createTopic(name, flags));
+    .action(async (name: string, flags: TopicSettingFlags) => await (await import('./commands/topic.ts')).createTopic(name, flags));
   const list = withConnection(command('list', 'Lists topics.', ['rivulet topic list --json']));
-  list.action(async (flags: ConnectionFlags) => (await import('./commands/topic.ts')).listTopics(flags));
+  list.action(async (flags: ConnectionFlags) => await (await import('./commands/topic.ts')).listTopics(flags));
   const describe = withConnection(command('describe', 'Shows partitions, leaders, offsets and settings.', ['rivulet topic describe readings']));
-  describe.argument('<name>').action(async (name: string, flags: ConnectionFlags) => (await import('./commands/topic.ts')).describeTopic(name, flags));
+  describe.argument('<name>').action(async (name: string, flags: ConnectionFlags) => await (await import('./commands/topic.ts')).describeTopic(name, flags));
   const alter = command('alter', 'Changes settings, or adds partitions.', [
     'rivulet topic alter readings --retention-ms 86400000',
     'rivulet topic alter readings --partitions 6 --confirm-key-movement',
   ]);
   withSettings(withConnection(alter))
     .argument('<name>')
-    .option('--unset <KEY>', 'back to the default; repeatable', (key: string, earlier: readonly string[] = []) => [...earlier, key])
+    .option('--unset <KEY>', 'back to the default; repeatable', (key: string, earlier?: readonly string[]) => [...(earlier ?? []), key])
     .option('--confirm-key-movement', 'adding partitions moves keys to other partitions: say that this is wanted')
-    .action(async (name: string, flags: AlterFlags) => (await import('./commands/topic.ts')).alterTopic(name, flags));
+    .action(async (name: string, flags: AlterFlags) => await (await import('./commands/topic.ts')).alterTopic(name, flags));
   const remove = withConnection(command('delete', 'Deletes a topic and its records.', ['rivulet topic delete readings']));
   remove
     .argument('<name>')
     .option('--if-exists', 'fine when it does not exist')
-    .action(async (name: string, flags: ConnectionFlags) => (await import('./commands/topic.ts')).deleteTopic(name, flags));
+    .action(async (name: string, flags: ConnectionFlags) => await (await import('./commands/topic.ts')).deleteTopic(name, flags));
   for (const part of [create, list, describe, alter, remove]) made.addCommand(part);
   return made;
 }
@@ -125,7 +125,7 @@ function topicCommand(): Command {
 function clusterCommand(): Command {
   const made = command('cluster', 'Shows the cluster.', []);
   const status = withConnection(command('status', 'Nodes, controller, health.', ['rivulet cluster status --json']));
-  status.action(async (flags: ConnectionFlags) => (await import('./commands/cluster.ts')).clusterStatus(flags));
+  status.action(async (flags: ConnectionFlags) => await (await import('./commands/cluster.ts')).clusterStatus(flags));
   return made.addCommand(status);
 }
 

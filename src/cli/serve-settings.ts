@@ -18,7 +18,7 @@ export function serveSettings(flags: Readonly<Record<string, unknown>>, variable
       origin[setting.name] = `in the variable ${variableOf(setting)}`;
     }
     const flag = flags[setting.key];
-    if (flag !== undefined) {
+    if (typeof flag === 'string' || typeof flag === 'boolean') {
       texts[setting.name] = String(flag);
       origin[setting.name] = '';
     }

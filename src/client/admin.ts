@@ -30,7 +30,7 @@ export class ClientAdmin implements Admin {
     const link = await this.#cluster.anyLink();
     const request = { name: spec.name, partitions, replicas: spec.replicas ?? 0, config: spec.config ?? {} };
     await createTopic(link, request, this.#cluster.settings.requestTimeoutMs);
-    return this.describeTopic(spec.name);
+    return await this.describeTopic(spec.name);
   }
 
   async listTopics(): Promise<readonly TopicDescription[]> {
@@ -52,7 +52,7 @@ export class ClientAdmin implements Admin {
     const link = await this.#cluster.anyLink();
     const request = { name, partitions: change.partitions ?? 0, confirm: change.confirmKeyMove ?? false, config: change.config ?? {} };
     await alterTopic(link, request, this.#cluster.settings.requestTimeoutMs);
-    return this.describeTopic(name);
+    return await this.describeTopic(name);
   }
 
   async deleteTopic(name: string): Promise<void> {
@@ -74,6 +74,6 @@ export class ClientAdmin implements Admin {
   }
 
   async clusterStatus(): Promise<ClusterDescription> {
-    return this.#cluster.retrying(async (link) => clusterStatus(link, this.#cluster.settings.requestTimeoutMs));
+    return await this.#cluster.retrying(async (link) => await clusterStatus(link, this.#cluster.settings.requestTimeoutMs));
   }
 }

@@ -50,7 +50,7 @@ export class BrokerNode {
     this.#opening ??= this.#open().finally(() => {
       this.#opening = undefined;
     });
-    return this.#opening;
+    return await this.#opening;
   }
 
   /** Called whenever a full link has room again. One entry per owner, however often it asks. */
@@ -81,6 +81,7 @@ export class BrokerNode {
       throw asRivuletError(error, 'NOT_CONNECTED');
     }
     if (link.ended !== undefined) throw link.ended;
+    // oxlint-disable-next-line typescript/no-unnecessary-condition -- closed while it was opened
     if (this.#closed) {
       link.close(0);
       throw new RivuletError('CLOSED');

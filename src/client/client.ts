@@ -36,13 +36,14 @@ class ConnectedClient implements Client {
       ended = true;
       this.#consumers.delete(consumer);
     });
+    // oxlint-disable-next-line typescript/no-unnecessary-condition -- it may end while it is made
     if (!ended) this.#consumers.add(consumer);
     return consumer;
   }
 
   async close(options: CloseOptions = {}): Promise<void> {
     this.#closing ??= this.#close(options);
-    return this.#closing;
+    return await this.#closing;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -50,8 +51,8 @@ class ConnectedClient implements Client {
   }
 
   async #close(options: CloseOptions): Promise<void> {
-    await Promise.all([...this.#consumers].map(async (consumer) => consumer.close()));
-    const closed = await Promise.allSettled([...this.#producers].map(async (producer) => producer.close(options)));
+    await Promise.all([...this.#consumers].map(async (consumer) => await consumer.close()));
+    const closed = await Promise.allSettled([...this.#producers].map(async (producer) => await producer.close(options)));
     this.#cluster.close(CLOSE_LINGER_MS);
     const failed = closed.find((result) => result.status === 'rejected');
     if (failed !== undefined) throw failed.reason;

@@ -105,16 +105,16 @@ export class Cluster {
       this.#running = this.#refreshAsked().finally(() => {
         this.#running = undefined;
       });
-      return this.#running;
+      return await this.#running;
     }
     const running = this.#running;
     this.#waiting ??= running
       .catch(() => undefined)
       .then(async () => {
         this.#waiting = undefined;
-        return this.refresh([]);
+        return await this.refresh([]);
       });
-    return this.#waiting;
+    return await this.#waiting;
   }
 
   /** The topic's view, asked for when it is not known. Rejects with UNKNOWN_TOPIC and others. */
@@ -143,7 +143,7 @@ export class Cluster {
   /** One request for everything there is: for administration. */
   async describe(topics: readonly string[] | undefined, options: { readonly autoCreate?: boolean } = {}): Promise<ClusterView> {
     const asked = { topics, includeConfig: options.autoCreate === undefined, autoCreate: options.autoCreate ?? false };
-    const view = await this.retrying(async (link) => fetchMetadata(link, asked, this.settings.requestTimeoutMs));
+    const view = await this.retrying(async (link) => await fetchMetadata(link, asked, this.settings.requestTimeoutMs));
     this.#learn(view, topics);
     return view;
   }

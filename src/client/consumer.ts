@@ -48,9 +48,9 @@ export class ClientConsumer implements Consumer, FetchOwner {
       next: async (): Promise<IteratorResult<ConsumedRecord>> => {
         // The common case makes one promise and nothing else.
         const record = this.#nextRecord();
-        return record === undefined ? this.#slowNext() : { done: false, value: record };
+        return record === undefined ? await this.#slowNext() : { done: false, value: record };
       },
-      return: async () => Promise.resolve({ done: true as const, value: undefined }),
+      return: async () => await Promise.resolve({ done: true as const, value: undefined }),
     };
   }
 
@@ -62,7 +62,7 @@ export class ClientConsumer implements Consumer, FetchOwner {
       this.#current = undefined;
       return { done: false, value: batch };
     };
-    return { [Symbol.asyncIterator]: () => ({ next, return: async () => Promise.resolve({ done: true as const, value: undefined }) }) };
+    return { [Symbol.asyncIterator]: () => ({ next, return: async () => await Promise.resolve({ done: true as const, value: undefined }) }) };
   }
 
   position(topic: string, partition: number): number | undefined {
@@ -94,7 +94,7 @@ export class ClientConsumer implements Consumer, FetchOwner {
 
   async close(): Promise<void> {
     this.#end(new RivuletError('CLOSED'));
-    return Promise.resolve();
+    return await Promise.resolve();
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -212,6 +212,7 @@ export class ClientConsumer implements Consumer, FetchOwner {
       const batch = reader.take(this.#cluster.ports, (bytes) => {
         this.#fetcher.freed(bytes);
       });
+      // oxlint-disable-next-line typescript/no-unnecessary-condition -- take changes what is buffered
       if (!reader.hasBuffered && reader.pendingSeek !== undefined && reader.failure === undefined) {
         const to = reader.pendingSeek;
         reader.pendingSeek = undefined;

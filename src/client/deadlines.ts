@@ -61,6 +61,7 @@ export class Deadlines {
     this.#cancelTick = this.#clock.setTimer(this.#tickMs, () => {
       this.#cancelTick = undefined;
       this.#expire();
+      // oxlint-disable-next-line typescript/no-unnecessary-condition -- a callback of expire may have armed it
       if (this.#waiting.length > 0 && this.#cancelTick === undefined) this.#arm();
     });
   }

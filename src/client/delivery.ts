@@ -83,7 +83,7 @@ export class RecordDelivery implements Delivery {
       settlement.asked += 1;
       throw settlement.error;
     }
-    return new Promise((resolve, reject) => {
+    return await new Promise((resolve, reject) => {
       settlement.ask({ delivery: this, resolve, reject });
     });
   }

@@ -24,13 +24,13 @@ export function asRivuletError(error: unknown, code: ErrorName): RivuletError {
 
 /** Rejects when the signal aborts; leaves no listener behind. The promise given must be bounded by its owner. */
 export async function withSignal<T>(work: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
-  if (signal === undefined) return work;
+  if (signal === undefined) return await work;
   const aborted = (): RivuletError => new RivuletError('ABORTED', undefined, { cause: signal.reason });
   if (signal.aborted) {
     work.catch(() => undefined);
     throw aborted();
   }
-  return new Promise<T>((resolve, reject) => {
+  return await new Promise<T>((resolve, reject) => {
     const onAbort = (): void => {
       reject(aborted());
     };

@@ -146,7 +146,7 @@ export class ClientProducer implements Producer, QueueOwner {
       deliveries.push(this.send(topic, record));
     }
     // Asked for all before any is awaited: none counts as unreported.
-    const settled = await Promise.allSettled(deliveries.map(async (delivery) => delivery.promise()));
+    const settled = await Promise.allSettled(deliveries.map(async (delivery) => await delivery.promise()));
     return settled.map((result) => {
       if (result.status === 'rejected') throw asRivuletError(result.reason, 'INTERNAL');
       return result.value;
@@ -181,7 +181,7 @@ export class ClientProducer implements Producer, QueueOwner {
 
   async close(options: CloseOptions = {}): Promise<void> {
     this.#closing ??= this.#close(options.timeoutMs ?? CLOSE_TIMEOUT_MS_DEFAULT);
-    return this.#closing;
+    return await this.#closing;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

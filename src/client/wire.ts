@@ -135,7 +135,7 @@ function versionOf(link: Link, { operation, name }: OperationEntry): number {
 
 async function call<Value>(link: Link, entry: OperationEntry, body: Pieces, timeoutMs: number, decode: (response: Uint8Array) => Decoded<Value>): Promise<Value> {
   const version = versionOf(link, entry);
-  return new Promise((resolve, reject) => {
+  return await new Promise((resolve, reject) => {
     const sent = link.request(entry.operation, version, body, timeoutMs, (answer, failure) => {
       try {
         if (answer === undefined) throw failure ?? new RivuletError('CONNECTION_LOST');
@@ -205,7 +205,7 @@ export async function initProducer(
   timeoutMs: number,
 ): Promise<{ producerId: number; producerEpoch: number }> {
   const body = initProducerV1.encodeRequest({ name, producerId: producerId(held.producerId), producerEpoch: held.producerEpoch });
-  return call(link, OPERATION.InitProducer, body, timeoutMs, initProducerV1.decodeResponse);
+  return await call(link, OPERATION.InitProducer, body, timeoutMs, initProducerV1.decodeResponse);
 }
 
 /** False: the link has ended, nothing was sent and nobody is called back. */

@@ -70,7 +70,7 @@ export class HostFile implements DiskFile {
     });
   }
   async read(target: Uint8Array, at: Position): Promise<number> {
-    return this.offLoop('read', async (fd) => {
+    return await this.offLoop('read', async (fd) => {
       let done = 0;
       while (done < target.length) {
         const from = done;

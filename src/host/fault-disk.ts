@@ -91,14 +91,14 @@ class Faults {
   }
   async around<Value>(operation: DiskOperation, path: string, work: () => Promise<Value>): Promise<Value> {
     const fault = this.meet(operation, path);
-    if (fault === undefined) return work();
+    if (fault === undefined) return await work();
     if (fault.delayMs > 0) {
       await new Promise<void>((resolve) => {
         setTimeout(resolve, fault.delayMs);
       });
     }
     fail(fault, operation, path);
-    return work();
+    return await work();
   }
   now<Value>(operation: DiskOperation, path: string, work: () => Value, shortly?: (bytes: number) => void): Value {
     const fault = this.meet(operation, path);

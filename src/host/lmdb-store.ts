@@ -77,7 +77,7 @@ class LmdbStore implements MetadataStore {
     assert(this.database === undefined, 'the metadata store is loaded twice');
     await fs.mkdir(this.options.folder, { recursive: true });
     const distrust = await this.reasonToDistrust();
-    if (distrust !== undefined) return this.startAnew(distrust);
+    if (distrust !== undefined) return await this.startAnew(distrust);
     try {
       const image = await this.openImage();
       await this.markRunning();
@@ -87,7 +87,7 @@ class LmdbStore implements MetadataStore {
       return { kind: 'ok', appliedIndex: image.head.appliedIndex, entries: image.entries };
     } catch (error) {
       if (isPressure(error)) throw error;
-      return this.startAnew(error instanceof Error ? error.message : String(error));
+      return await this.startAnew(error instanceof Error ? error.message : String(error));
     }
   }
 

@@ -70,7 +70,7 @@ export class NativeFileMapping implements Mapping {
     this.checkRange(at, length);
     try {
       // The mapping may be gone when a place in the lane comes free: nobody needs its pages then.
-      await this.lanes.bulk.run(async () => (this.handle === undefined ? undefined : this.addon.populate(this.handle, at, length)));
+      await this.lanes.bulk.run(async () => (this.handle === undefined ? undefined : await this.addon.populate(this.handle, at, length)));
     } catch (error) {
       throw diskErrorOf(error, 'populate', this.path);
     }

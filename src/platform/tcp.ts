@@ -51,7 +51,7 @@ async function listen(options: TcpOptions, address: Address, accept: Accept, tls
     });
   });
   // Out of descriptors: libuv sheds the waiting connections by its spare one; we keep ours for those we have.
-  server.on('error', (error) => {
+  server.on('error', (error: Error) => {
     refuseUntil = performance.now() + REFUSE_MS;
     report(error);
   });

@@ -273,7 +273,7 @@ export class Scheduler {
         );
       }
     });
-    return promise;
+    return await promise;
   }
 
   /** `settle` for a piece of work: all that it awaits must come from this scheduler. */

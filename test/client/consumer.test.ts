@@ -20,7 +20,7 @@ async function begin(options: FakeOptions): Promise<{ broker: FakeBroker; client
   const broker = await FakeBroker.start(options);
   owned.push(broker);
   const client = await connectWith(ports, { servers: [broker.server], reconnectBackoffMs: 1, reconnectBackoffMaxMs: 4 }, 1);
-  owned.push({ stop: async () => client.close({ timeoutMs: 100 }) });
+  owned.push({ stop: async () => await client.close({ timeoutMs: 100 }) });
   return { broker, client };
 }
 

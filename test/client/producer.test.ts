@@ -20,7 +20,7 @@ async function begin(options: FakeOptions, requestTimeoutMs = 5000): Promise<{ b
   const broker = await FakeBroker.start(options);
   owned.push(broker);
   const client = await connectWith(ports, { servers: [broker.server], reconnectBackoffMs: 1, reconnectBackoffMaxMs: 4, requestTimeoutMs }, 1);
-  owned.push({ stop: async () => client.close({ timeoutMs: 100 }).catch(() => undefined) });
+  owned.push({ stop: async () => await client.close({ timeoutMs: 100 }).catch(() => undefined) });
   return { broker, client };
 }
 

@@ -95,9 +95,9 @@ describe('the addon', () => {
     const { addon, remove } = realDisk();
     const strange: readonly unknown[] = [undefined, 1, {}, 'x', new ArrayBuffer(8)];
     for (const value of strange) {
-      expect(() => Reflect.apply(addon.slice, addon, [value, 0, 1])).toThrow(TypeError);
-      expect(() => Reflect.apply(addon.unmap, addon, [value])).toThrow(TypeError);
-      expect(() => Reflect.apply(addon.lock, addon, [value === 1 ? -1 : value])).toThrow(TypeError);
+      expect((): unknown => Reflect.apply(addon.slice, addon, [value, 0, 1])).toThrow(TypeError);
+      expect((): unknown => Reflect.apply(addon.unmap, addon, [value])).toThrow(TypeError);
+      expect((): unknown => Reflect.apply(addon.lock, addon, [value === 1 ? -1 : value])).toThrow(TypeError);
     }
     expect(() => addon.map(1_000_000, 4096)).toThrow(expect.objectContaining({ code: 'EBADF', errno: -9, syscall: 'mmap' }));
     expect(() => {

@@ -337,9 +337,14 @@ describe('SimDisk, ends of processes', () => {
     const { scheduler, disk } = bench();
     const file = await scheduler.drive(() => durableFile(disk, 'a', 10));
     let settled = false;
-    void file.sync().then(() => {
-      settled = true;
-    });
+    file.sync().then(
+      () => {
+        settled = true;
+      },
+      () => {
+        settled = true;
+      },
+    );
     const next = disk.crash('lose-all');
     await scheduler.run(scheduler.nowMs + 1000);
     expect(settled).toBe(false);

@@ -37,7 +37,7 @@ function announce(broker: Broker, json: boolean): void {
 
 /** Resolves at the first SIGTERM or SIGINT; a second one ends the process at once, as impatience deserves. */
 async function stopSignal(): Promise<void> {
-  return new Promise((resolve) => {
+  return await new Promise((resolve) => {
     const onSignal = (): void => {
       process.off('SIGTERM', onSignal).off('SIGINT', onSignal);
       resolve();
