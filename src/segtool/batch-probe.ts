@@ -24,6 +24,7 @@ export interface Patch {
 
 export interface ProbedBatch {
   readonly position: number;
+  readonly size: number;
   readonly header: BatchHeader;
   /** As they should be: patched already. */
   readonly bytes: Uint8Array;
@@ -83,7 +84,7 @@ export class BatchProbe {
 
   private checked(at: number, bytes: Uint8Array, patches: readonly Patch[]): ProbedBatch | undefined {
     const found = checkBatch(bytes, 0, this.crc32c);
-    return found.ok && found.size === bytes.length ? { position: at, header: found.header, bytes, patches } : undefined;
+    return found.ok && found.size === bytes.length ? { position: at, size: found.size, header: found.header, bytes, patches } : undefined;
   }
 
   private async bytes(at: number, size: number): Promise<Uint8Array> {

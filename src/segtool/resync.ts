@@ -5,6 +5,7 @@ import { BATCH_BYTES_MAX } from '../base/limits.ts';
 import { BATCH_HEADER_BYTES, BATCH_LENGTH_AT, BATCH_LENGTH_OVERHEAD, MAGIC, MAGIC_AT, readBatchHeader } from '../format/batch.ts';
 import type { DiskFile } from '../ports/disk.ts';
 import type { BatchProbe, ProbedBatch } from './batch-probe.ts';
+import type { Stray } from './segment-scan.ts';
 import type { ToolDeps } from './tool.ts';
 
 const PIECE_BYTES = 1024 * 1024;
@@ -26,14 +27,14 @@ export interface NextWish {
  * header comes first: a record may hold bytes that look like a batch. Intact batches of other offsets on
  * the way go to `strays`.
  */
-export async function findNext(deps: ToolDeps, file: DiskFile, probe: BatchProbe, wish: NextWish, strays: ProbedBatch[]): Promise<ProbedBatch | undefined> {
+export async function findNext(deps: ToolDeps, file: DiskFile, probe: BatchProbe, wish: NextWish, strays: Stray[]): Promise<ProbedBatch | undefined> {
   const fits = ({ header }: ProbedBatch): boolean =>
     header.baseOffset >= wish.atLeast && header.baseOffset < Math.min(wish.below, wish.atLeast + OFFSETS_AHEAD_MAX) && header.lastOffset < wish.below;
   let at = wish.from;
   // Whole batches of other offsets, one behind the other: duplicated and swapped blocks.
   for (let batch = await probe.at(at); batch !== undefined; batch = await probe.at(at)) {
     if (fits(batch)) return batch;
-    if (strays.length < STRAYS_MAX) strays.push(batch);
+    if (strays.length < STRAYS_MAX) strays.push(withoutBytes(batch));
     at += batch.bytes.length;
   }
   if (at >= wish.to) return undefined;
@@ -47,6 +48,10 @@ export async function findNext(deps: ToolDeps, file: DiskFile, probe: BatchProbe
     if (await headersAgree(file, at, end, wish)) from = end;
   }
   return search(deps, file, probe, { ...wish, from }, fits, strays);
+}
+
+function withoutBytes({ position: at, size, header, patches }: ProbedBatch): Stray {
+  return { position: at, size, header, patches };
 }
 
 async function headersAgree(file: DiskFile, at: number, end: number, { atLeast, to }: NextWish): Promise<boolean> {
@@ -65,7 +70,7 @@ async function search(
   probe: BatchProbe,
   wish: NextWish,
   fits: (batch: ProbedBatch) => boolean,
-  strays: ProbedBatch[],
+  strays: Stray[],
 ): Promise<ProbedBatch | undefined> {
   const buffer = new Uint8Array(Math.min(PIECE_BYTES, Math.max(BATCH_HEADER_BYTES, wish.to - wish.from)));
   for (let at = wish.from; at + BATCH_HEADER_BYTES <= wish.to;) {
@@ -81,7 +86,7 @@ async function search(
       if (batch === undefined) used += 1;
       else if (fits(batch)) return batch;
       else {
-        if (strays.length < STRAYS_MAX) strays.push(batch);
+        if (strays.length < STRAYS_MAX) strays.push(withoutBytes(batch));
         used += batch.bytes.length;
       }
     }

@@ -31,11 +31,14 @@ export interface Fault {
   readonly detail: string;
 }
 
+/** An intact batch, without its bytes. */
+export type Stray = Omit<ProbedBatch, 'bytes'>;
+
 export interface SegmentScan {
   readonly runs: readonly Run[];
   readonly faults: readonly Fault[];
   /** Intact batches that lie where their offsets do not belong. */
-  readonly strays: readonly ProbedBatch[];
+  readonly strays: readonly Stray[];
   /** Of the intact batches; `size` is where they end, `crc` is undefined unless all of it was good as it stood. */
   readonly facts: SegmentFacts;
   readonly epochs: readonly EpochEntry[];
@@ -74,7 +77,7 @@ class Scanner {
   private readonly probe: BatchProbe;
   private readonly runs: Run[] = [];
   private readonly faults: Fault[] = [];
-  private readonly strays: ProbedBatch[] = [];
+  private readonly strays: Stray[] = [];
   private readonly epochs: EpochEntry[] = [];
   private readonly facts: SegmentFacts = emptyFacts();
   private tail: SegmentScan['tail'] = { kind: 'end', detail: '' };
@@ -205,7 +208,7 @@ class Scanner {
 
   /** Would the log go on behind this batch, were its base offset the expected one? */
   private async leadsOn(batch: ProbedBatch, after: number, boundary: number): Promise<boolean> {
-    const end = batch.position + batch.bytes.length;
+    const end = batch.position + batch.size;
     if (end === this.wish.to) return after === boundary || after === this.wish.recoveryPoint;
     const next = await this.probe.at(end);
     return next?.header.baseOffset === after;
@@ -223,7 +226,7 @@ class Scanner {
     raised.run.patches.push(...healed.patches);
     raised.run.lastEpoch = raised.from;
     this.epochs.pop();
-    this.faults.push({ kind: 'changed', position: raised.position, end: raised.position + batch.bytes.length, from: this.next, to: this.next, detail: `leader epoch ${String(batch.header.leaderEpoch)} among batches of epoch ${String(raised.from)}` });
+    this.faults.push({ kind: 'changed', position: raised.position, end: raised.position + batch.size, from: this.next, to: this.next, detail: `leader epoch ${String(batch.header.leaderEpoch)} among batches of epoch ${String(raised.from)}` });
     this.epoch = raised.from;
     this.facts.lastEpoch = raised.from;
     this.raised = undefined;
@@ -238,7 +241,7 @@ class Scanner {
   }
 
   private changed(stop: WalkStop, batch: ProbedBatch): void {
-    this.faults.push({ kind: 'changed', position: this.at, end: this.at + batch.bytes.length, from: this.next, to: this.next, detail: stop.detail });
+    this.faults.push({ kind: 'changed', position: this.at, end: this.at + batch.size, from: this.next, to: this.next, detail: stop.detail });
     this.good(batch.header, this.at, batch.bytes, batch.patches);
   }
 
