@@ -61,7 +61,7 @@ async function findNext(
     if (header === undefined || header.baseOffset <= fault.offset || header.baseOffset >= segment.nextOffset) continue;
     return { position: at, offset: offset(header.baseOffset) };
   }
-  return searchForward(state, segment, file, end, fault);
+  return await searchForward(state, segment, file, end, fault);
 }
 
 /**

@@ -22,7 +22,11 @@ export class MappedIndex {
   }
 
   /** Undefined: a file is missing, larger than it can be, or cannot be read. Derived: it is made again from the log. */
-  static async open(disk: Disk, paths: readonly [string, string], bytesMax: readonly [number, number]): Promise<MappedIndex | undefined> {
+  static async open(
+    disk: Disk,
+    paths: readonly [string, string],
+    bytesMax: readonly [number, number],
+  ): Promise<MappedIndex | undefined> {
     const offsets = await mapFile(disk, paths[0], bytesMax[0]);
     if (offsets === undefined) return undefined;
     const times = await mapFile(disk, paths[1], bytesMax[1]).catch((error: unknown) => {

@@ -18,7 +18,7 @@ export interface PreparedSegment {
 
 export class Preallocator {
   private readonly state: LogState;
-  private spares: string[];
+  private readonly spares: string[];
   private serial = 0;
   constructor(state: LogState, spares: readonly string[]) {
     this.state = state;
@@ -33,7 +33,7 @@ export class Preallocator {
       const reused = await this.reuse(spare, segmentBytes);
       if (reused !== undefined) return reused;
     }
-    return this.fresh();
+    return await this.fresh();
   }
 
   /** Whether a retired file of the current size would be kept. */

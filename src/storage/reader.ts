@@ -131,7 +131,8 @@ export class Reader {
           { position: step.position, offset: step.offset, header: undefined, detail: step.detail },
           step.position === start.position,
         );
-        return false;
+        // What lies before it, and is wanted, has been verified.
+        return step.offset > from;
       }
       if (step.position === at) piece = Math.max(step.needs, piece * 2);
       else if (wantedAt < 0 && step.offset > from) wantedAt = at;

@@ -353,7 +353,7 @@ async function moveLaterAway(state: LogState, index: number, found: Findings): P
   const later = state.segments.splice(index + 1);
   for (const segment of later) {
     segment.removed = true;
-    const bytes = await withFile(state, segment, async (file) => nonZeroEnd(state, file, 0, await file.size()));
+    const bytes = await withFile(state, segment, async (file) => await nonZeroEnd(state, file, 0, await file.size()));
     await state.health.guard('moving a segment to quarantine failed', async () => {
       if (bytes > 0) await quarantineMove(state.deps, segment.path, 'it lies behind a hole in the log', bytes);
       else await state.deps.disk.unlink(segment.path);

@@ -97,7 +97,7 @@ async function loadIndex(state: LogState, segment: Segment): Promise<void> {
 }
 
 async function mapIndexFiles(state: LogState, segment: Segment): Promise<boolean> {
-  if (!segment.sealed) return loadIndexFiles(state, segment, segment.size);
+  if (!segment.sealed) return await loadIndexFiles(state, segment, segment.size);
   const bytesMax = segment.size + OFFSET_ENTRY_BYTES;
   const mapped = await state.health.guardSpace('mapping an index failed', () =>
     MappedIndex.open(

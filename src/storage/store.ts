@@ -140,7 +140,7 @@ export class Store {
   }
 
   async openMetaLog(config: LogConfig): Promise<PartitionLog> {
-    return this.openLog(META_LOG, { ...config, fsync: 'always' });
+    return await this.openLog(META_LOG, { ...config, fsync: 'always' });
   }
   /** Opens (recovering) or creates the log of a partition. `topicName` is kept as a hint for people. */
   async openPartition(topicId: string, partition: number, topicName: string, config: LogConfig): Promise<PartitionLog> {

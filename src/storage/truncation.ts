@@ -34,7 +34,7 @@ export async function truncateLog(parts: TruncationParts, to: Offset): Promise<O
   assert(segment !== undefined, 'a segment holds the offset');
   await loadFacts(state, segment);
   const cut = await findCut(state, segment, to);
-  if (cut.offset < state.logStart) return emptyLog(parts, index);
+  if (cut.offset < state.logStart) return await emptyLog(parts, index);
   state.cutTo(cut.offset);
   // Lowered before anything goes: a crash in between finds a recovery point that is true.
   if (state.synced >= cut.offset)
@@ -92,7 +92,7 @@ async function findCut(state: LogState, segment: Segment, to: Offset): Promise<C
     facts.size = at + bytes.length;
     return true;
   };
-  return withFile(state, segment, async (file) => {
+  return await withFile(state, segment, async (file) => {
     let from: WalkFrom = { ...history, position: 0, offset: segment.baseOffset, epochAtLeast: -1 };
     for (;;) {
       const stop = await walkFile(file, state.deps.clock, state.deps.crc32c, from, visit);

@@ -57,7 +57,8 @@ async function tell(machine: Machine, files: ReadonlyMap<string, Uint8Array>, fl
 
 async function findTimes(log: PartitionLog): Promise<string> {
   const times: unknown[] = [];
-  for (const timestamp of new Set([...TIMESTAMPS, 1, 7000, 20_000])) times.push(await log.offsetForTimestamp(timestamp));
+  for (const timestamp of new Set([...TIMESTAMPS, 1, 7000, 20_000]))
+    times.push(await log.offsetForTimestamp(timestamp));
   return JSON.stringify(times);
 }
 
@@ -88,7 +89,11 @@ async function build(how: 'stopped' | 'killed'): Promise<Map<string, Uint8Array>
     await store.writeVote({ term: TERM, vote: 1 });
     const log = await store.openPartition(TOPIC, 0, 'topic', CONFIG);
     for (const [index, timestamp] of TIMESTAMPS.entries()) {
-      const result = append(log, batch({ bytes: 10, fill: index + 1, timestamp }), leaderEpoch(1 + Math.floor(index / 4)));
+      const result = append(
+        log,
+        batch({ bytes: 10, fill: index + 1, timestamp }),
+        leaderEpoch(1 + Math.floor(index / 4)),
+      );
       if (!result.ok) throw new Error(result.code);
       if (result.whenWritten !== undefined) await result.whenWritten;
       await log.sync();
@@ -130,7 +135,9 @@ function judge(truth: Told, told: Told | string): Verdict {
   return told.repaired ? 'repaired' : 'harmless';
 }
 
-async function sweep(how: 'stopped' | 'killed'): Promise<{ readonly counts: Counts; readonly wrong: readonly string[] }> {
+async function sweep(
+  how: 'stopped' | 'killed',
+): Promise<{ readonly counts: Counts; readonly wrong: readonly string[] }> {
   const files = await build(how);
   const counts: Counts = { files: 0, bits: 0, opened: 0, harmless: 0, repaired: 0, detected: 0, wrong: 0 };
   const wrong: string[] = [];
@@ -153,18 +160,24 @@ async function sweep(how: 'stopped' | 'killed'): Promise<{ readonly counts: Coun
         if (key !== undefined) known.set(key, verdict);
       }
       counts[verdict] += 1;
-      if (verdict === 'wrong') wrong.push(`${path} bit ${String(bit)}`);
+      // After a clean stop every bit of a log is data: headers too, also those outside the batch checksum.
+      const unseen = how === 'stopped' && path.endsWith('.log') && verdict !== 'detected';
+      if (verdict === 'wrong' || unseen) wrong.push(`${path} bit ${String(bit)}: ${verdict}`);
     }
   }
   return { counts, wrong };
 }
 
 describe('every bit of a data directory', () => {
-  test.each(['stopped', 'killed'] as const)('%s: none is wrong, unnoticed and not repaired', { timeout: 300_000 }, async (how) => {
-    const { counts, wrong } = await sweep(how);
-    console.info(`${how}: ${JSON.stringify(counts)}`);
-    expect(wrong).toEqual([]);
-    expect(counts.detected).toBeGreaterThan(1000);
-    expect(counts.repaired).toBeGreaterThan(100);
-  });
+  test.each(['stopped', 'killed'] as const)(
+    '%s: none is wrong, unnoticed and not repaired',
+    { timeout: 300_000 },
+    async (how) => {
+      const { counts, wrong } = await sweep(how);
+      console.info(`${how}: ${JSON.stringify(counts)}`);
+      expect(wrong).toEqual([]);
+      expect(counts.detected).toBeGreaterThan(1000);
+      expect(counts.repaired).toBeGreaterThan(100);
+    },
+  );
 });

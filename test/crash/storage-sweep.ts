@@ -7,7 +7,7 @@ import { newestCheckpoint } from '../../src/format/checkpoint.ts';
 import { SimDisk } from '../../src/sim/disk.ts';
 import type { SeededRandom } from '../../src/sim/random.ts';
 import type { LogConfig } from '../../src/storage/config.ts';
-import { PartitionLog } from '../../src/storage/log.ts';
+import type { PartitionLog } from '../../src/storage/log.ts';
 import { append, batch, DIRECTORY, Machine, readAll, SMALL, type ReadAll } from '../storage/log-bench.ts';
 
 export const OPERATIONS = ['append', 'roll', 'sync', 'delete', 'truncate', 'checkpoint', 'restart', 'kill'] as const;
@@ -197,14 +197,20 @@ function checkPromises(log: PartitionLog, read: ReadAll, found: Found, context: 
     `log start ${String(start)}, not in [${String(promised.startLeast)}, ${String(promised.startMost)}]`,
   );
   demand(end >= floor, context, `log end ${String(end)}, promised ${String(floor)}`);
-  demand(end <= Math.max(promised.written, floor), context, `log end ${String(end)}, written ${String(promised.written)}`);
+  demand(
+    end <= Math.max(promised.written, floor),
+    context,
+    `log end ${String(end)}, written ${String(promised.written)}`,
+  );
   demand(log.syncedOffset === end, context, 'what was recovered is not durable');
   if (start > 0) demand(log.read(offset(start - 1), 100, end).kind === 'expired', context, 'below the log start');
   let next: number = start;
   for (const range of read.damaged)
     demand(
-      (always && range.from >= floor) || (found.damaged ?? []).some((known) => known.from <= range.from && known.to >= range.to),
-      context, `damage at ${String(range.from)}, promised ${String(floor)}`,
+      (always && range.from >= floor) ||
+        (found.damaged ?? []).some((known) => known.from <= range.from && known.to >= range.to),
+      context,
+      `damage at ${String(range.from)}, promised ${String(floor)}`,
     );
   for (const each of read.batches) {
     const hole = read.damaged.findLast((range) => range.from <= next && range.to > next);
@@ -225,7 +231,11 @@ function checkPromises(log: PartitionLog, read: ReadAll, found: Found, context: 
   demand(next === end, context, `records end at ${String(next)}, the log at ${String(end)}`);
   for (const each of read.batches) {
     const known = log.epochs.findLast((entry) => entry.startOffset <= each.lastOffset);
-    demand(known?.epoch === each.epoch, context, `epoch history says ${String(known?.epoch)} at ${String(each.baseOffset)}`);
+    demand(
+      known?.epoch === each.epoch,
+      context,
+      `epoch history says ${String(known?.epoch)} at ${String(each.baseOffset)}`,
+    );
   }
 }
 
@@ -250,7 +260,10 @@ class SweepLife {
   private closed = { floor: 0, written: 0 };
   private examining = false;
   private where = '';
-  private lastCut: { readonly pending: readonly unknown[]; readonly expectation: string } = { pending: [], expectation: '' };
+  private lastCut: { readonly pending: readonly unknown[]; readonly expectation: string } = {
+    pending: [],
+    expectation: '',
+  };
 
   constructor(options: SweepOptions, seen: Set<string>, counts: SweepCounts) {
     this.options = options;
@@ -313,8 +326,10 @@ class SweepLife {
     const old = this.knownPending(expectation);
     if (pending <= this.options.choicesMax) {
       // Without any of the new operations the disk is one that the cut before has left.
-      for (let mask = 1n << BigInt(old); old >= 0 && mask < all; mask += 1n) keep(disk.crashWith(mask), `survivors ${mask.toString(2)}`, false);
-      for (let mask = 0n; old < 0 && mask < all; mask += 1n) keep(disk.crashWith(mask), `survivors ${mask.toString(2)}`, false);
+      for (let mask = 1n << BigInt(old); old >= 0 && mask < all; mask += 1n)
+        keep(disk.crashWith(mask), `survivors ${mask.toString(2)}`, false);
+      for (let mask = 0n; old < 0 && mask < all; mask += 1n)
+        keep(disk.crashWith(mask), `survivors ${mask.toString(2)}`, false);
     } else {
       keep(disk.crashWith(0n), 'none survives', false);
       for (let sample = 0; sample < this.options.samples; sample += 1) {
@@ -377,7 +392,11 @@ class SweepLife {
       const added = { base: this.end, last: this.end + 1, epoch: this.epoch, fill: this.fill };
       this.batches.push(added);
       this.end += 2;
-      const result = append(log as PartitionLog, batch({ records: 2, bytes: size, fill: this.fill }), leaderEpoch(this.epoch));
+      const result = append(
+        log as PartitionLog,
+        batch({ records: 2, bytes: size, fill: this.fill }),
+        leaderEpoch(this.epoch),
+      );
       if (!result.ok || result.baseOffset !== added.base) throw new Error(`${this.where}: ${JSON.stringify(result)}`);
       const { whenWritten } = result;
       if (whenWritten !== undefined) await machine.run(() => whenWritten);
@@ -413,7 +432,9 @@ class SweepLife {
     this.watch(this.examining);
     this.log = await this.machine.open(this.options.config);
     if (this.log.logEndOffset !== this.end || this.log.logStartOffset !== this.start || this.log.damaged.length > 0)
-      throw new Error(`${this.where}: after a kill the log is ${String(this.log.logStartOffset)} to ${String(this.log.logEndOffset)}`);
+      throw new Error(
+        `${this.where}: after a kill the log is ${String(this.log.logStartOffset)} to ${String(this.log.logEndOffset)}`,
+      );
     this.epoch += 1;
   }
 
@@ -423,7 +444,9 @@ class SweepLife {
     this.log = undefined;
     this.log = await this.machine.open(this.options.config, true);
     if (this.log.logEndOffset !== this.end || this.log.logStartOffset !== this.start)
-      throw new Error(`${this.where}: after a clean stop the log is ${String(this.log.logStartOffset)} to ${String(this.log.logEndOffset)}`);
+      throw new Error(
+        `${this.where}: after a clean stop the log is ${String(this.log.logStartOffset)} to ${String(this.log.logEndOffset)}`,
+      );
     this.epoch += 1;
   }
 }
