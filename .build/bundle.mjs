@@ -33,6 +33,11 @@ const nativeParts = {
     builder.onResolve({ filter: /^rivulet:native-hashes$/ }, () => ({ path: 'hashes', namespace: 'made' }));
     builder.onResolve({ filter: /^node-gyp-build-optional-packages$/ }, () => ({ path: 'lmdb', namespace: 'made' }));
     builder.onResolve({ filter: /^msgpackr-extract$/ }, () => ({ path: 'absent', namespace: 'made' }));
+    // Parts of packages that the broker never calls, and that would be loaded at every start: default metrics, push gateway,
+    // cluster and tracing of the metrics package, worker transports of the logger.
+    builder.onResolve({ filter: /^(\.\/lib\/(defaultMetrics|pushgateway|cluster)|@opentelemetry\/api|thread-stream)$/ }, ({ importer }) =>
+      /node_modules\/(prom-client|pino)\//.test(importer) ? { path: 'unused', namespace: 'made' } : undefined,
+    );
     builder.onLoad({ filter: /node_modules\/(snappy|lz4-napi|@node-rs\/crc32)\/index\.js$/ }, ({ path }) => {
       const part = loaders[path.slice(path.lastIndexOf('node_modules/') + 'node_modules/'.length)];
       return { contents: `module.exports = globalThis.rivuletNative(${JSON.stringify(part)});`, loader: 'js' };
@@ -40,6 +45,7 @@ const nativeParts = {
     builder.onLoad({ filter: /.*/, namespace: 'made' }, ({ path }) => {
       if (path === 'hashes') return { contents: JSON.stringify(hashes), loader: 'json' };
       if (path === 'lmdb') return { contents: 'module.exports = () => globalThis.rivuletNative("lmdb.node");', loader: 'js' };
+      if (path === 'unused') return { contents: 'module.exports = {};', loader: 'js' };
       if (path === 'absent') return { contents: 'throw Object.assign(new Error("not part of this executable"), { code: "MODULE_NOT_FOUND" });', loader: 'js' };
       throw new Error(`nothing is made for ${path}`);
     });
@@ -55,7 +61,6 @@ await build({
   target: 'node24',
   minifySyntax: true,
   minifyWhitespace: true,
-  keepNames: true,
   legalComments: 'none',
   logLevel: 'warning',
   logOverride: { 'empty-import-meta': 'silent' },
@@ -66,7 +71,7 @@ await build({
 const blob = `${work}/rivulet.blob`;
 writeFileSync(
   `${work}/sea.json`,
-  JSON.stringify({ main: `${work}/rivulet.cjs`, output: blob, disableExperimentalSEAWarning: true, useSnapshot: false, useCodeCache: arch === process.arch, assets: natives }),
+  JSON.stringify({ main: `${work}/rivulet.cjs`, output: blob, disableExperimentalSEAWarning: true, useSnapshot: false, useCodeCache: arch === process.arch, execArgv: ["--min-semi-space-size=8"], assets: natives }),
 );
 execFileSync(process.execPath, ['--experimental-sea-config', `${work}/sea.json`], { stdio: ['ignore', 'ignore', 'pipe'] });
 

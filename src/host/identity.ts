@@ -1,9 +1,9 @@
-import { randomBytes } from 'node:crypto';
+import { systemRandom } from '../platform/random.ts';
 import { readFile } from 'node:fs/promises';
 
 /** 32 lower-case hex digits: disk ids, topic ids. */
 export function randomId(): string {
-  return randomBytes(16).toString('hex');
+  return Buffer.from(systemRandom.bytes(16)).toString('hex');
 }
 
 /** Changes at each start of the kernel: tells whether the page cache can have survived. Undefined where it is not known. */

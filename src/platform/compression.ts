@@ -1,10 +1,15 @@
-import * as zlib from 'node:zlib';
+import type * as Zlib from 'node:zlib';
 import { unreachable } from '../base/assert.ts';
 import type { CodecName } from '../base/codec.ts';
 import { CompressionError, type Compression } from '../ports/compression.ts';
 import { loadInstalled, type LoadModule } from './checksum.ts';
 import { lz4DecodedBytes, lz4Frames, type Lz4Frame } from './lz4.ts';
 import { compressXerial, decompressXerial, type RawSnappy } from './snappy.ts';
+
+/** Loaded when it is first used: a broker that stores what it gets never does. */
+function zlib(): typeof Zlib {
+  return process.getBuiltinModule('node:zlib');
+}
 
 const GZIP_LEVEL = 6;
 const ZSTD_LEVEL = 3;
@@ -66,16 +71,16 @@ function compressBy(codec: CodecName, bytes: Uint8Array, lz4: () => Lz4Module, s
     case 'none':
       return bytes;
     case 'gzip':
-      return zlib.gzipSync(bytes, { level: GZIP_LEVEL });
+      return zlib().gzipSync(bytes, { level: GZIP_LEVEL });
     case 'snappy':
       return compressXerial(snappy(), bytes);
     case 'lz4':
       return lz4().compressFrameSync(asBuffer(bytes));
     case 'zstd':
       needZstd();
-      return zlib.zstdCompressSync(bytes, {
+      return zlib().zstdCompressSync(bytes, {
         pledgedSrcSize: bytes.length,
-        params: { [zlib.constants.ZSTD_c_compressionLevel]: ZSTD_LEVEL },
+        params: { [zlib().constants.ZSTD_c_compressionLevel]: ZSTD_LEVEL },
       });
     default:
       return unreachable(codec);
@@ -88,7 +93,7 @@ function decompressBy(codec: CodecName, bytes: Uint8Array, bytesMax: number, lz4
       if (bytes.length > bytesMax) throw tooLarge(codec, bytesMax);
       return bytes;
     case 'gzip':
-      return bounded(codec, bytesMax, (maxOutputLength) => zlib.gunzipSync(bytes, { maxOutputLength }));
+      return bounded(codec, bytesMax, (maxOutputLength) => zlib().gunzipSync(bytes, { maxOutputLength }));
     case 'snappy':
       return decompressXerial(snappy(), bytes, bytesMax);
     case 'lz4':
@@ -144,7 +149,7 @@ function checkLz4Size(bytes: Uint8Array, frames: readonly Lz4Frame[], bytesMax: 
 
 function needZstd(): void {
   // Node 20 has no zstd; the client library says so instead of failing on a missing function.
-  if (typeof zlib.zstdDecompressSync !== 'function') throw new Error('zstd needs Node 22.15 or later');
+  if (typeof zlib().zstdDecompressSync !== 'function') throw new Error('zstd needs Node 22.15 or later');
 }
 
 function decompressZstd(bytes: Uint8Array, bytesMax: number): Uint8Array {
@@ -154,6 +159,6 @@ function decompressZstd(bytes: Uint8Array, bytesMax: number): Uint8Array {
   const windowLog = Math.ceil(Math.log2(Math.max(2, bytesMax)));
   const windowLogMax = Math.min(ZSTD_WINDOW_LOG_MAX, Math.max(ZSTD_WINDOW_LOG_MIN, windowLog));
   return bounded('zstd', bytesMax, (maxOutputLength) =>
-    zlib.zstdDecompressSync(bytes, { maxOutputLength, params: { [zlib.constants.ZSTD_d_windowLogMax]: windowLogMax } }),
+    zlib().zstdDecompressSync(bytes, { maxOutputLength, params: { [zlib().constants.ZSTD_d_windowLogMax]: windowLogMax } }),
   );
 }

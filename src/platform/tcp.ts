@@ -1,7 +1,12 @@
 import * as net from 'node:net';
-import * as tls from 'node:tls';
+import type * as Tls from 'node:tls';
 import type { Address, Connection, ConnectionHandler, Listener, Network, TlsOptions } from '../ports/network.ts';
 import { DirectReceiver, TcpConnection } from './tcp-connection.ts';
+
+/** Loaded when it is first used: it takes longer to load than all else here, and most nodes never use it. */
+function tlsModule(): typeof Tls {
+  return process.getBuiltinModule('node:tls');
+}
 
 export interface TcpOptions {
   /** False: use 'data' events for accepted connections too. For tests, and should Node take its handles away. */
@@ -30,7 +35,7 @@ export function tcpNetwork(options: TcpOptions = {}): Network {
 async function listen(options: TcpOptions, address: Address, accept: Accept, tlsOptions: TlsOptions | undefined): Promise<Listener> {
   // Reading starts when the handler is known, never before.
   const plain = { pauseOnConnect: true, noDelay: true, keepAlive: true, keepAliveInitialDelay: KEEP_ALIVE_DELAY_MS };
-  const server = tlsOptions === undefined ? net.createServer(plain) : tls.createServer({ ...plain, pauseOnConnect: false, ...serverTls(tlsOptions) });
+  const server = tlsOptions === undefined ? net.createServer(plain) : tlsModule().createServer({ ...plain, pauseOnConnect: false, ...serverTls(tlsOptions) });
   const report = options.onListenerError ?? ((): void => undefined);
   let refuseUntil = 0;
   const take = (socket: net.Socket): void => {
@@ -70,7 +75,7 @@ function closeServer(server: net.Server): Promise<void> {
   });
 }
 
-function serverTls(options: TlsOptions): tls.TlsOptions {
+function serverTls(options: TlsOptions): Tls.TlsOptions {
   return {
     handshakeTimeout: TLS_HANDSHAKE_MS,
     minVersion: 'TLSv1.2',
@@ -123,7 +128,7 @@ async function connect(address: Address, timeoutMs: number, attach: Attach, tlsO
   const receiver = new DirectReceiver();
   const target = { host: address.host, port: address.port, noDelay: true, keepAlive: true, keepAliveInitialDelay: KEEP_ALIVE_DELAY_MS };
   const socket =
-    tlsOptions === undefined ? net.connect({ ...target, onread: receiver.onread }) : tls.connect({ ...target, ...clientTls(address, tlsOptions) });
+    tlsOptions === undefined ? net.connect({ ...target, onread: receiver.onread }) : tlsModule().connect({ ...target, ...clientTls(address, tlsOptions) });
   await connected(socket, tlsOptions === undefined ? 'connect' : 'secureConnect', address, timeoutMs);
   const connection = new TcpConnection(socket, factsOf(socket));
   receiver.bind(connection);
@@ -131,13 +136,13 @@ async function connect(address: Address, timeoutMs: number, attach: Attach, tlsO
   return connection;
 }
 
-function clientTls(address: Address, options: TlsOptions): tls.ConnectionOptions {
+function clientTls(address: Address, options: TlsOptions): Tls.ConnectionOptions {
   const name = options.serverName ?? address.host;
   return {
     minVersion: 'TLSv1.2',
     // A name for the server to choose its certificate by; an address is not allowed there.
     ...(net.isIP(name) === 0 ? { servername: name } : {}),
-    checkServerIdentity: (_host, certificate) => tls.checkServerIdentity(name, certificate),
+    checkServerIdentity: (_host, certificate) => tlsModule().checkServerIdentity(name, certificate),
     ...(options.authorities === undefined ? {} : { ca: options.authorities }),
     ...(options.certificate === undefined ? {} : { cert: options.certificate }),
     ...(options.key === undefined ? {} : { key: options.key }),
@@ -170,7 +175,7 @@ function connected(socket: net.Socket, event: 'connect' | 'secureConnect', addre
 
 function factsOf(socket: net.Socket): { remote: Address; peerIdentity: string | undefined } {
   const remote = { host: plainAddress(socket.remoteAddress ?? ''), port: socket.remotePort ?? 0 };
-  return { remote, peerIdentity: socket instanceof tls.TLSSocket ? certificateName(socket) : undefined };
+  return { remote, peerIdentity: isTls(socket) ? certificateName(socket) : undefined };
 }
 
 /** IPv4 peers of an IPv6 listener come as ::ffff:a.b.c.d; limits by address must see one form. */
@@ -179,7 +184,11 @@ function plainAddress(address: string): string {
 }
 
 /** The common name of a certificate that the peer proved to own; none where it is missing or ambiguous. */
-function certificateName(socket: tls.TLSSocket): string | undefined {
+function isTls(socket: net.Socket): socket is Tls.TLSSocket {
+  return 'getPeerCertificate' in socket;
+}
+
+function certificateName(socket: Tls.TLSSocket): string | undefined {
   if (!socket.authorized) return undefined;
   const certificate: unknown = socket.getPeerCertificate();
   if (typeof certificate !== 'object' || certificate === null) return undefined;
