@@ -1,6 +1,6 @@
 // Single batches at places that may or may not hold one, and what they were before a header field outside the checksum was changed.
 import { position } from '../base/brands.ts';
-import { readU32, writeI64, writeU32 } from '../base/bytes.ts';
+import { readI64, readU32, writeI64, writeU32 } from '../base/bytes.ts';
 import type { Crc32c } from '../base/checksum.ts';
 import { BATCH_BYTES_MAX } from '../base/limits.ts';
 import {
@@ -53,8 +53,8 @@ export class BatchProbe {
     return size >= BATCH_HEADER_BYTES && size <= BATCH_BYTES_MAX && at + size <= this.to ? size : undefined;
   }
 
-  /** With another length, magic, or both: the checksum proves whether that is what it was. */
-  async withLength(at: number, size: number | undefined): Promise<ProbedBatch | undefined> {
+  /** With its magic, its length, or a base offset that no log has set right: the checksum proves that the rest is whole. */
+  async healed(at: number, size: number | undefined, expected: number): Promise<ProbedBatch | undefined> {
     const length = size ?? (await this.declaredSize(at));
     if (length === undefined || length < BATCH_HEADER_BYTES || length > BATCH_BYTES_MAX || at + length > this.to)
       return undefined;
@@ -63,6 +63,9 @@ export class BatchProbe {
     if (bytes[MAGIC_AT] !== MAGIC) patches.push(this.patch(at, bytes, MAGIC_AT, Uint8Array.of(MAGIC)));
     if (readU32(bytes, BATCH_LENGTH_AT) + BATCH_LENGTH_OVERHEAD !== length)
       patches.push(this.patch(at, bytes, BATCH_LENGTH_AT, u32(length - BATCH_LENGTH_OVERHEAD)));
+    const base = readI64(bytes, BASE_OFFSET_AT);
+    // One bit of the upper ones: what a batch of elsewhere has there is not known.
+    if ((base === undefined || base < 0) && isOneBit(bytes, expected)) patches.push(this.patch(at, bytes, BASE_OFFSET_AT, i64(expected)));
     return this.checked(at, bytes, patches);
   }
 
@@ -104,4 +107,13 @@ function i64(value: number): Uint8Array {
   const bytes = new Uint8Array(8);
   writeI64(bytes, 0, value);
   return bytes;
+}
+
+function isOneBit(bytes: Uint8Array, expected: number): boolean {
+  const wanted = i64(expected);
+  let bits = 0;
+  for (let index = 0; index < 8; index += 1) {
+    for (let rest = (bytes[index] ?? 0) ^ (wanted[index] ?? 0); rest > 0; rest &= rest - 1) bits += 1;
+  }
+  return bits === 1;
 }

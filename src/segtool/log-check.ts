@@ -137,14 +137,11 @@ class LogChecker {
     const fileBytes = await file.size();
     const seal = await this.readSeal(base, nextBase);
     const atRest = isLast && checkpoint?.clean === true && checkpoint.segmentBase === base ? checkpoint.active : undefined;
-    // Behind the size that a clean stop recorded there is only prepared space.
-    const sealedBytes = seal.value === undefined || seal.state !== 'good' ? undefined : seal.value.facts.size;
     // Its own seal says where it ends: what is missing from there to the next segment was another one.
-    const sealedEnd = sealedBytes !== undefined && seal.value !== undefined && seal.value.nextOffset <= (nextBase ?? 0) ? seal.value.nextOffset : undefined;
-    const to = Math.min(fileBytes, atRest?.size ?? sealedBytes ?? fileBytes);
+    const sealedEnd = seal.state === 'good' && seal.value !== undefined && seal.value.nextOffset <= (nextBase ?? 0) ? seal.value.nextOffset : undefined;
     const recoveryPoint = isLast ? (checkpoint?.recoveryPoint ?? base) : Number.POSITIVE_INFINITY;
     const wish: ScanWish = {
-      path, baseOffset: base, boundary: sealedEnd ?? nextBase ?? (atRest === undefined ? undefined : checkpoint?.recoveryPoint), to, recoveryPoint,
+      path, baseOffset: base, boundary: sealedEnd ?? nextBase ?? (atRest === undefined ? undefined : checkpoint?.recoveryPoint), to: fileBytes, recoveryPoint,
       epochAtLeast: this.epochs.at(-1)?.epoch ?? -1,
       ...this.history(seal.value, checkpoint),
     };
@@ -161,7 +158,7 @@ class LogChecker {
     for (const fault of scan.faults) this.noteFault(path, fault, fileBytes, base, nextBase);
     if (atRest?.crc !== undefined && scan.facts.crc !== undefined && scan.facts.crc !== atRest.crc)
       this.add('CHECKPOINT_WRONG', within(this.files.directory, 'checkpoint'), `checksum of the active segment ${hex(scan.facts.crc)}, the checkpoint says ${hex(atRest.crc)}`);
-    this.noteTail(path, scan, fileBytes, to, isLast);
+    this.noteTail(path, scan, fileBytes, isLast, atRest !== undefined);
     const hasIndexes = !isLast || atRest !== undefined;
     const clean = scan.faults.length === 0;
     const states = hasIndexes && clean ? this.noteIndexes(base, indexes, scan) : { offsetIndex: clean ? 'none' : 'unjudged', timeIndex: clean ? 'none' : 'unjudged' };
@@ -238,7 +235,7 @@ class LogChecker {
     }
   }
 
-  private noteTail(path: string, scan: SegmentScan, fileBytes: number, to: number, isLast: boolean): void {
+  private noteTail(path: string, scan: SegmentScan, fileBytes: number, isLast: boolean, atRest: boolean): void {
     const { size } = scan.facts;
     if (!isLast) {
       const end = scan.faults.at(-1)?.end ?? size;
@@ -246,7 +243,8 @@ class LogChecker {
         this.add('BYTES_BEHIND_END', path, `${String(fileBytes - size)} bytes behind the last batch`, { position: size });
       return;
     }
-    if (to < fileBytes || scan.faults.at(-1)?.end === fileBytes) return;
+    // Behind the end that a clean stop recorded there is only prepared space.
+    if (atRest || scan.faults.at(-1)?.end === fileBytes) return;
     if (scan.tail.kind === 'torn') this.add('TORN_TAIL', path, scan.tail.detail, { position: size });
     if (scan.tail.kind === 'bytes') this.add('UNUSED_BYTES', path, scan.tail.detail, { position: size });
   }

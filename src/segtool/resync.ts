@@ -20,6 +20,8 @@ export interface NextWish {
   /** Lowest base offset that goes on. */
   readonly atLeast: number;
   readonly below: number;
+  /** The batch at `from` is another one, whatever its offset. */
+  readonly isForeign: boolean;
 }
 
 /**
@@ -35,7 +37,7 @@ export async function findNext(deps: ToolDeps, file: DiskFile, probe: BatchProbe
   for (let batch = await probe.at(at); batch !== undefined; batch = await probe.at(at)) {
     if (fits(batch)) return batch;
     if (strays.length < STRAYS_MAX) strays.push(withoutBytes(batch));
-    at += batch.bytes.length;
+    at += batch.size;
   }
   if (at >= wish.to) return undefined;
   const declared = await probe.declaredSize(at);
@@ -87,7 +89,7 @@ async function search(
       else if (fits(batch)) return batch;
       else {
         if (strays.length < STRAYS_MAX) strays.push(withoutBytes(batch));
-        used += batch.bytes.length;
+        used += batch.size;
       }
     }
     at += used;

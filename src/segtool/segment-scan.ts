@@ -119,11 +119,18 @@ class Scanner {
         break;
       }
     }
+    // What is missing may lie behind what should be last.
+    if (this.next >= boundary && this.at < wish.to && this.faults.some(({ kind }) => kind === 'lost')) await this.gatherStrays();
     if (boundary !== Number.POSITIVE_INFINITY || this.next < wish.recoveryPoint) {
       const end = boundary === Number.POSITIVE_INFINITY ? wish.recoveryPoint : boundary;
       if (this.next < end) this.lose(this.at, Math.max(this.at, wish.to), end, this.tail.detail);
     }
     if (this.next >= boundary && this.at < wish.to) this.tail = { kind: 'bytes', detail: `${String(wish.to - this.at)} bytes behind the last batch` };
+  }
+
+  private async gatherStrays(): Promise<void> {
+    const nothing = { from: this.at, to: this.wish.to, atLeast: Number.MAX_SAFE_INTEGER, below: 0, isForeign: false };
+    await findNext(this.deps, this.file, this.probe, nothing, this.strays);
   }
 
   /** The header as it should be. */
@@ -168,10 +175,11 @@ class Scanner {
 
   /** Steps over the fault. False: nothing that belongs to the log follows in this file. */
   private async past(stop: WalkStop, boundary: number): Promise<boolean> {
-    if (stop.kind === 'fault' && (await this.heal(stop, boundary))) return true;
+    const healing = stop.kind === 'fault' ? await this.heal(stop, boundary) : 'no';
+    if (healing === 'healed') return true;
     const before = this.strays.length;
     const found = await findNext(this.deps, this.file, this.probe, {
-      from: this.at, to: this.wish.to, atLeast: this.next, below: boundary,
+      from: this.at, to: this.wish.to, atLeast: this.next, below: boundary, isForeign: healing === 'foreign',
     }, this.strays);
     if (found === undefined) return false;
     const healed = stop.kind === 'fault' ? await this.healLength(found.position) : undefined;
@@ -189,29 +197,53 @@ class Scanner {
     return true;
   }
 
-  /** A batch that is good but for a field outside its checksum, whose right value is known. */
-  private async heal(stop: WalkStop, boundary: number): Promise<boolean> {
-    const batch = (await this.probe.at(this.at)) ?? (await this.probe.withLength(this.at, undefined));
-    if (batch === undefined) return false;
+  /**
+   * A batch that is good but for a field outside its checksum, whose right value is known. foreign: the log goes on behind
+   * it as if it belonged here, but it is another one.
+   */
+  private async heal(stop: WalkStop, boundary: number): Promise<'healed' | 'foreign' | 'no'> {
+    const batch = (await this.probe.at(this.at)) ?? (await this.probe.healed(this.at, undefined, this.next));
+    if (batch === undefined) return 'no';
     const { header } = batch;
-    const after = this.next + header.recordCount;
-    if (header.baseOffset !== this.next && !(await this.leadsOn(batch, after, boundary))) return false;
+    if (header.baseOffset !== this.next) {
+      const after = this.next + header.recordCount;
+      if (!(await this.leadsOn(batch, after, boundary))) return 'no';
+      if (!(await this.isChanged(batch, after, boundary))) return 'foreign';
+    }
     const known = this.knownEpoch();
     if (known === undefined && header.leaderEpoch < this.epoch && this.raised?.from === header.leaderEpoch) {
       await this.lower(this.raised);
-      return true;
+      return 'healed';
     }
     const epoch = known ?? Math.max(header.leaderEpoch, this.epoch);
     this.changed(stop, this.probe.restamped(batch, this.next, epoch));
-    return true;
+    return 'healed';
   }
 
   /** Would the log go on behind this batch, were its base offset the expected one? */
   private async leadsOn(batch: ProbedBatch, after: number, boundary: number): Promise<boolean> {
     const end = batch.position + batch.size;
-    if (end === this.wish.to) return after === boundary || after === this.wish.recoveryPoint;
+    if (after === boundary || (end === this.wish.to && after === this.wish.recoveryPoint)) return true;
     const next = await this.probe.at(end);
     return next?.header.baseOffset === after;
+  }
+
+  /** Its base offset was changed: by a bit or two, and at the offset that it claims lies another batch. */
+  private async isChanged({ header, position, size }: ProbedBatch, after: number, boundary: number): Promise<boolean> {
+    const claimed = header.baseOffset;
+    if (bitsApart(claimed, this.next) > CHANGED_BITS_MAX) return false;
+    if (claimed < this.wish.baseOffset || claimed >= boundary) return true;
+    const run = this.runs.findLast((each) => each.baseOffset <= claimed);
+    const from = claimed < this.next ? run && { position: run.position, offset: offset(run.baseOffset) } : { position: position + size, offset: offset(after) };
+    if (from === undefined) return false;
+    let isOther = boundary === Number.POSITIVE_INFINITY && claimed > after;
+    const stop = await walkFile(this.file, this.deps.clock, this.deps.crc32c, { ...from, epochAtLeast: -1, to: this.wish.to }, (each) => {
+      if (each.header.lastOffset < claimed) return true;
+      // Inside another batch, or at its start.
+      isOther = each.header.crc !== header.crc;
+      return false;
+    });
+    return isOther && (stop.kind === 'stopped' || stop.offset >= this.wish.recoveryPoint);
   }
 
   private knownEpoch(): number | undefined {
@@ -233,7 +265,7 @@ class Scanner {
   }
 
   private async healLength(end: number): Promise<ProbedBatch | undefined> {
-    const batch = await this.probe.withLength(this.at, end - this.at);
+    const batch = await this.probe.healed(this.at, end - this.at, this.next);
     if (batch?.header.baseOffset !== this.next) return undefined;
     const known = this.knownEpoch();
     if (known === undefined ? batch.header.leaderEpoch < this.epoch : known !== batch.header.leaderEpoch) return undefined;
@@ -252,4 +284,13 @@ class Scanner {
     }
     this.tail = { kind: stop.header?.baseOffset === this.next || stop.header === undefined ? 'torn' : 'bytes', detail: stop.detail };
   }
+}
+
+const CHANGED_BITS_MAX = 2;
+
+function bitsApart(left: number, right: number): number {
+  let rest = BigInt(left) ^ BigInt(right);
+  let count = 0;
+  for (; rest > 0n; rest &= rest - 1n) count += 1;
+  return count;
 }

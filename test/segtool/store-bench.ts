@@ -1,0 +1,97 @@
+// A log with real records, as files in memory, and what is known of it: the measure for verify and repair.
+import { leaderEpoch } from '../../src/base/brands.ts';
+import { crc32cTable } from '../../src/base/checksum.ts';
+import { encodeBatch } from '../../src/format/records.ts';
+import { compression } from '../../src/platform/compression.ts';
+import { crc32c } from '../../src/platform/checksum.ts';
+import { SimDisk } from '../../src/sim/disk.ts';
+import type { LogConfig } from '../../src/storage/config.ts';
+import { PartitionLog } from '../../src/storage/log.ts';
+import type { ToolDeps } from '../../src/segtool/tool.ts';
+import { appendWritten, DIRECTORY, Machine, readAll, SMALL, type ReadAll } from '../storage/log-bench.ts';
+
+export type Files = ReadonlyMap<string, Uint8Array>;
+
+export interface KnownBatch {
+  readonly base: number;
+  readonly last: number;
+  readonly epoch: number;
+  readonly bytes: Uint8Array;
+}
+
+export interface Template {
+  readonly name: string;
+  readonly files: Files;
+  readonly batches: readonly KnownBatch[];
+  readonly end: number;
+  readonly clean: boolean;
+}
+
+export const CONFIG: LogConfig = { ...SMALL, segmentBytes: 2048, indexIntervalBytes: 256 };
+
+function value(index: number): Uint8Array {
+  return Uint8Array.from({ length: 20 + (index % 7) * 12 }, (_, at) => (index * 31 + at * 7) & 0xff);
+}
+
+/** Batches of one to three records, in three epochs, rolled every 2 KiB. */
+export async function makeTemplate(name: string, clean: boolean, count = 60): Promise<Template> {
+  const machine = new Machine(7);
+  const log = await machine.open(CONFIG);
+  const files = await machine.run(async () => {
+    for (let index = 0; index < count; index += 1) {
+      const records = Array.from({ length: 1 + (index % 3) }, (_, at) => ({
+        timestamp: 1_700_000_000_000 + index * 10 + at, key: Uint8Array.of(index), value: value(index * 3 + at), headers: [{ key: 'event-id', value: Uint8Array.of(index, at) }],
+      }));
+      const epoch = index < count / 3 ? 1 : index < count / 2 ? 3 : 4;
+      await appendWritten(log, encodeBatch({ records, codec: index % 10 === 9 ? 'gzip' : 'none', compress: (codec, bytes) => compression.compress(codec, bytes) }, crc32cTable), leaderEpoch(epoch));
+    }
+    await log.sync();
+    if (clean) await log.close({ clean: true });
+    else {
+      for (let turn = 0; turn < 50; turn += 1) await machine.clock.yieldNow();
+      await new Promise<void>((resolve) => machine.clock.setTimer(3000, resolve));
+    }
+    return machine.disk.dump();
+  });
+  const opened = await openFiles(files, clean);
+  return { name, files, clean, end: opened.end, batches: opened.read.batches.map(({ baseOffset, lastOffset, epoch, bytes }) => ({ base: baseOffset, last: lastOffset, epoch, bytes })) };
+}
+
+export interface Opened {
+  readonly read: ReadAll;
+  readonly start: number;
+  readonly end: number;
+  readonly fatals: number;
+}
+
+/** As the broker opens and serves it. */
+export async function openFiles(files: Files, clean: boolean): Promise<Opened> {
+  const machine = new Machine(11);
+  machine.disk = SimDisk.load(machine.scheduler, files, { owner: 'node' });
+  return machine.run(async () => {
+    const log = await PartitionLog.open(machine.deps, DIRECTORY, CONFIG, { clean, create: true });
+    const read = await readAll(log, log.logStartOffset, 4096);
+    const result = { read, start: log.logStartOffset, end: log.logEndOffset, fatals: machine.fatals.length };
+    await log.close({ clean: true });
+    return result;
+  });
+}
+
+export interface ToolMachine {
+  readonly machine: Machine;
+  readonly deps: ToolDeps;
+}
+
+export function toolMachine(files: Files, seed = 5): ToolMachine {
+  const machine = new Machine(seed);
+  machine.disk = SimDisk.load(machine.scheduler, files, { owner: 'node' });
+  return { machine, deps: toolDeps(machine) };
+}
+
+export function toolDeps(machine: Machine): ToolDeps {
+  return { disk: machine.disk, clock: machine.clock, crc32c, compression };
+}
+
+export function logNames(files: Files): readonly string[] {
+  return [...files.keys()].filter((path) => path.startsWith(`${DIRECTORY}/`) && path.endsWith('.log')).toSorted();
+}

@@ -1,0 +1,97 @@
+// One damage: found, repaired, served, and nothing lost that was there.
+import { isDamage } from '../../src/segtool/findings.ts';
+import { repair } from '../../src/segtool/repair.ts';
+import { verify } from '../../src/segtool/verify.ts';
+import { damaged, type Damage } from './damage.ts';
+import { logNames, openFiles, toolMachine, type Files, type KnownBatch, type Template } from './store-bench.ts';
+
+export interface Trial {
+  readonly outcome: 'found' | 'not-found';
+  readonly codes: readonly string[];
+  readonly lostBatches: number;
+}
+
+/** What by the format cannot be found, and why; anything else that is not found fails. */
+export const NOT_FOUND: Readonly<Record<string, string>> = {
+  'epoch behind the recovery point': 'no history reaches there, and a raised epoch is like a new leader',
+  'an empty slot of the checkpoint': 'a slot of zeros is one that was never written',
+  'index without entries': 'a segment shorter than the longest allowed interval needs none',
+  'bytes behind the end': 'prepared space is not part of the log',
+};
+
+function contains(files: Files, batch: KnownBatch): boolean {
+  return logNames(files).some((path) => Buffer.from(files.get(path) ?? []).includes(Buffer.from(batch.bytes)));
+}
+
+/** Throws with what is wrong. */
+export async function tryDamage(template: Template, damage: Damage): Promise<Trial> {
+  const where = `${template.name}: ${damage.kind}, ${damage.detail}`;
+  const need = (holds: boolean, what: string): void => {
+    if (!holds) throw new Error(`${where}: ${what}`);
+  };
+  const { machine, deps } = toolMachine(damage.files);
+  const before = await machine.run(() => verify(deps, ''));
+  need(before.verdict !== 'unreadable', 'unreadable');
+  const done = await machine.run(() => repair(deps, '', { write: true }));
+  const after = await machine.run(() => verify(deps, ''));
+  need(after.verdict === 'clean', `not clean after repair: ${JSON.stringify(after.findings)} was ${JSON.stringify(before.findings)}`);
+  const again = await machine.run(() => repair(deps, '', { write: true }));
+  need(again.done === undefined, `a second repair finds work: ${JSON.stringify(again.plans)}`);
+
+  const repaired = machine.disk.dump();
+  const opened = await openFiles(repaired, template.clean);
+  need(opened.fatals === 0, 'the log does not open');
+  const lost = done.plans.flatMap((plan) => plan.lost);
+  const isLost = (at: number): boolean => lost.some(({ from, to }) => from <= at && at < to);
+  const served = new Map(opened.read.batches.map((batch) => [batch.baseOffset, batch]));
+  let lostBatches = 0;
+  for (const batch of template.batches) {
+    const found = served.get(batch.base);
+    if (found === undefined) {
+      lostBatches += 1;
+      need(!contains(damage.files, batch), `the intact batch at ${String(batch.base)} is not served`);
+      if (batch.base >= opened.start && batch.base < opened.end) need(isLost(batch.base), `offset ${String(batch.base)} is not served and not reported`);
+      if (batch.base >= opened.end) need(before.findings.some(isDamage), `the end at ${String(batch.base)} is gone without a finding`);
+    } else {
+      need(Buffer.compare(found.bytes, batch.bytes) === 0, `the batch at ${String(batch.base)} is served with other bytes`);
+      need(!isLost(batch.base), `offset ${String(batch.base)} is reported lost and served`);
+    }
+  }
+  need(served.size + lostBatches === template.batches.length, 'batches are served that were never written');
+  for (const range of opened.read.damaged) for (let at = range.from; at < range.to; at += 1) need(isLost(at), `the broker has damage at ${String(at)}, which was not reported`);
+  const found = before.findings.some(isDamage);
+  if (!found) need(lostBatches === 0, 'records are lost without a finding');
+  return { outcome: found ? 'found' : 'not-found', codes: before.findings.filter(isDamage).map(({ code }) => code), lostBatches };
+}
+
+export interface Campaign {
+  readonly trials: number;
+  readonly notFound: ReadonlyMap<string, readonly string[]>;
+  readonly failures: readonly string[];
+  readonly lossless: number;
+}
+
+/** The same seed gives the same damages. */
+export async function campaign(templates: readonly Template[], kinds: readonly string[], count: number, seed: number, note?: (done: number) => void): Promise<Campaign> {
+  const notFound = new Map<string, string[]>();
+  const failures: string[] = [];
+  let trials = 0;
+  let lossless = 0;
+  for (let index = 0; trials < count && index < count * 3; index += 1) {
+    const template = templates[index % templates.length];
+    const kind = kinds[Math.floor(index / templates.length) % kinds.length];
+    if (template === undefined || kind === undefined) throw new Error('no template or no kind');
+    const damage = damaged(template, kind, seed + index);
+    if (damage === undefined) continue;
+    trials += 1;
+    try {
+      const trial = await tryDamage(template, damage);
+      if (trial.lostBatches === 0) lossless += 1;
+      if (trial.outcome === 'not-found') notFound.set(kind, [...(notFound.get(kind) ?? []), `${template.name}: ${damage.detail}`]);
+    } catch (error) {
+      failures.push(`seed ${String(seed + index)} ${error instanceof Error ? (error.message.startsWith(template.name) ? error.message : `${template.name}: ${kind}, ${damage.detail}: ${error.stack ?? ''}`) : String(error)}`);
+    }
+    note?.(trials);
+  }
+  return { trials, notFound, failures, lossless };
+}
