@@ -1,9 +1,12 @@
 // Bundles the command line into one CommonJS file and the native parts into one executable with Node inside.
 // Usage: node .build/bundle.mjs x64|arm64 OUTPUT
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { chmodSync, copyFileSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { once } from 'node:events';
+import { chmodSync, copyFileSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
 
@@ -68,13 +71,6 @@ await build({
   plugins: [nativeParts],
 });
 
-const blob = `${work}/rivulet.blob`;
-writeFileSync(
-  `${work}/sea.json`,
-  JSON.stringify({ main: `${work}/rivulet.cjs`, output: blob, disableExperimentalSEAWarning: true, useSnapshot: false, useCodeCache: arch === process.arch, execArgv: ["--min-semi-space-size=8"], assets: natives }),
-);
-execFileSync(process.execPath, ['--experimental-sea-config', `${work}/sea.json`], { stdio: ['ignore', 'ignore', 'pipe'] });
-
 // Node without its symbols is a sixth smaller; where strip cannot (another architecture), it stays as it is.
 const base = `${work}/node-${version}-${createHash('sha256').update(readFileSync(`${root}node_modules/node-linux-${arch}/package.json`)).digest('hex').slice(0, 8)}`;
 try {
@@ -84,13 +80,46 @@ try {
   if (arch === process.arch) execFileSync('strip', [`${base}.tmp`]);
   renameSync(`${base}.tmp`, base);
 }
-copyFileSync(base, `${output}.tmp`);
-chmodSync(`${output}.tmp`, 0o755);
-// Its parser warns about the sections that strip has emptied; what it says is shown only when it fails.
-try {
-  execFileSync(process.execPath, [require.resolve('postject/dist/cli.js'), `${output}.tmp`, 'NODE_SEA_BLOB', blob, '--sentinel-fuse', 'NODE_SEA_FUSE_fce680ab2cc467b6e072b8b5df1996b2'], { stdio: 'pipe' });
-} catch (error) {
-  process.stderr.write(`${error.stdout}${error.stderr}`);
-  throw error;
+/** One executable: Node, the loader, and the assets. */
+function assemble(path, assets) {
+  const blob = `${work}/rivulet.blob`;
+  // With room for the young generation from the start, a start collects less garbage.
+  const config = { main: `${root}.build/loader.cjs`, output: blob, disableExperimentalSEAWarning: true, execArgv: ['--min-semi-space-size=8'], assets };
+  writeFileSync(`${work}/sea.json`, JSON.stringify(config));
+  execFileSync(process.execPath, ['--experimental-sea-config', `${work}/sea.json`], { stdio: ['ignore', 'ignore', 'pipe'] });
+  copyFileSync(base, `${path}.tmp`);
+  chmodSync(`${path}.tmp`, 0o755);
+  // Its parser warns about the sections that strip has emptied; what it says is shown only when it fails.
+  try {
+    execFileSync(process.execPath, [require.resolve('postject/dist/cli.js'), `${path}.tmp`, 'NODE_SEA_BLOB', blob, '--sentinel-fuse', 'NODE_SEA_FUSE_fce680ab2cc467b6e072b8b5df1996b2'], { stdio: 'pipe' });
+  } catch (error) {
+    process.stderr.write(`${error.stdout}${error.stderr}`);
+    throw error;
+  }
+  renameSync(`${path}.tmp`, path);
 }
-renameSync(`${output}.tmp`, output);
+
+/** V8's compiled form of the bundle after a start and a stop of the broker; empty for an architecture that cannot run here. */
+async function codeCache(assets) {
+  const cache = `${work}/main.cache`;
+  writeFileSync(cache, '');
+  if (arch !== process.arch) return cache;
+  const trial = `${work}/trial`;
+  assemble(trial, { ...assets, 'main.cache': cache });
+  const data = mkdtempSync(join(tmpdir(), 'rivulet-build-'));
+  const broker = spawn(trial, ['serve', '--data-dir', data, '--listen', '127.0.0.1:0', '--admin-listen', '127.0.0.1:0', '--json'], {
+    env: { ...process.env, RIVULET_BUILD_CODE_CACHE: cache, RIVULET_NATIVE_DIR: join(data, 'native') },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  const limit = setTimeout(() => broker.kill('SIGKILL'), 30_000);
+  broker.stdout.once('data', () => broker.kill('SIGTERM'));
+  const [status] = await once(broker, 'close');
+  clearTimeout(limit);
+  rmSync(data, { recursive: true, force: true });
+  rmSync(trial);
+  if (status !== 0) throw new Error(`the trial start of the executable ended with status ${status}`);
+  return cache;
+}
+
+const assets = { ...natives, 'main.cjs': `${work}/rivulet.cjs` };
+assemble(output, { ...assets, 'main.cache': await codeCache(assets) });

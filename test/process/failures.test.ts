@@ -241,6 +241,16 @@ describe('the metadata image', () => {
   });
 });
 
+describe('the executable', () => {
+  test('has every native part in use: the metadata image is open, and nothing is said on standard error', async () => {
+    const broker = await startBroker(dataDir());
+    const ready = (await (await fetch(`http://${broker.admin}/readyz`)).json()) as { metadataStore?: boolean };
+    expect(ready.metadataStore).toBe(true);
+    await broker.stop();
+    expect(broker.stderr()).not.toMatch(/"level":"(warn|error|fatal)"/);
+  });
+});
+
 describe('where the native parts go', () => {
   const run = (env: Record<string, string>): ReturnType<typeof spawnSync> =>
     spawnSync(EXECUTABLE, ['serve', '--data-dir', '/nonexistent/rivulet', '--listen', '127.0.0.1:0'], { env: { PATH: '/nonexistent', ...env }, encoding: 'utf8', timeout: 20_000 });
