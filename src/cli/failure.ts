@@ -12,6 +12,16 @@ export class UsageError extends Error {
   override readonly name = 'UsageError';
 }
 
+/** The command did its work, and its result has an exit status of its own. A message goes to standard error. */
+export class EndedWith extends Error {
+  override readonly name = 'EndedWith';
+  readonly status: number;
+  constructor(status: number, message = '') {
+    super(message);
+    this.status = status;
+  }
+}
+
 /** A failure that the command itself explains: exit status 1. */
 export class CommandError extends Error {
   override readonly name = 'CommandError';
@@ -47,6 +57,7 @@ export interface Explained {
 export function explain(error: unknown): Explained {
   if (error instanceof ConfigError) return { status: STATUS_USAGE, code: 'USAGE', message: error.message, advice: 'See rivulet serve --help.' };
   if (error instanceof UsageError) return { status: STATUS_USAGE, code: 'USAGE', message: error.message, advice: 'See --help.' };
+  if (error instanceof EndedWith) return { status: error.status, code: 'FAILED', message: error.message, advice: undefined };
   if (error instanceof CommandError) return { status: STATUS_FAILED, code: 'FAILED', message: error.message, advice: error.advice };
   if (error instanceof FatalError) {
     return { status: FATAL[error.reason].status, code: error.reason, message: error.message, advice: FATAL[error.reason].sentence };

@@ -5,12 +5,13 @@ import process from 'node:process';
 import { Command, CommanderError, Option } from 'commander';
 import { CODEC_NAMES } from '../base/codec.ts';
 import { codec, DEFAULT_SERVER, keyValue, separator, startPosition, wholeNumber } from './arguments.ts';
-import { printFailure, STATUS_DONE, STATUS_USAGE, UsageError } from './failure.ts';
+import { EndedWith, printFailure, STATUS_DONE, STATUS_USAGE, UsageError } from './failure.ts';
 import { FORMAT_HELP } from './records.ts';
 import type { AlterFlags, TopicSettingFlags } from './commands/topic.ts';
 import type { ConsumeFlags } from './commands/consume.ts';
 import type { ProduceFlags } from './commands/produce.ts';
 import type { ConnectionFlags } from './connection.ts';
+import { segtoolCommand } from './segtool-command.ts';
 import { addServeOptions } from './serve-options.ts';
 import { VERSION } from './version.ts';
 
@@ -150,7 +151,7 @@ function program(addonPath: AddonPath): Command {
     'rivulet consume readings --from earliest',
   ]);
   top.version(VERSION, '-V, --version').option('--native-dir <DIR>', 'where native parts are unpacked (also RIVULET_NATIVE_DIR)');
-  for (const part of [serveCommand(addonPath), topicCommand(), produceCommand(), consumeCommand(), clusterCommand()]) top.addCommand(part);
+  for (const part of [serveCommand(addonPath), topicCommand(), produceCommand(), consumeCommand(), clusterCommand(), segtoolCommand(command, addonPath)]) top.addCommand(part);
   top.addCommand(
     command('version', 'Prints the version.', []).action(() => {
       process.stdout.write(`rivulet ${VERSION}, Node ${process.versions.node}\n`);
@@ -171,6 +172,7 @@ export async function run(argv: readonly string[], addonPath: AddonPath): Promis
       if (error.code === 'commander.help') return STATUS_USAGE;
       return printFailure(new UsageError(error.message.replace(/^error: /, '')), json);
     }
+    if (error instanceof EndedWith && error.message === '') return error.status;
     return printFailure(error, json);
   }
 }

@@ -1,14 +1,14 @@
 // A data directory, or part of one, judged: the files of the node, and every log.
-import { utf8Decode } from '../base/bytes.ts';
 import { isZero } from '../format/scan.ts';
+import { parseSegmentFileName } from '../format/segment.ts';
 import { decodeStoreFile, STORE_FILE_BYTES_MAX } from '../format/store-file.ts';
 import { decodeSuperblock, newestSuperblock, SUPERBLOCK_SLOT_BYTES } from '../format/superblock.ts';
 import { DiskError } from '../ports/disk.ts';
 import { readSmallFile } from '../storage/small-file.ts';
-import { finding, isDamage, type Finding } from './findings.ts';
+import { finding, isDamage, type Finding, type FindingCode } from './findings.ts';
 import { checkLog, type CheckOptions, type LogReport } from './log-check.ts';
 import { findTargets, type LogTarget } from './targets.ts';
-import type { ToolDeps } from './tool.ts';
+import { within, type ToolDeps } from './tool.ts';
 import { unfinishedRepairs } from './repair-journal.ts';
 
 /** clean: nothing to do. damaged: see the findings. unreadable: the disk did not give the bytes, or nothing is there. */
@@ -83,10 +83,25 @@ export async function nodeOf(deps: ToolDeps): Promise<number | undefined> {
   return content?.ok === true && content.value.kind === 'known' ? content.value.nodeId : undefined;
 }
 
-export function readText(bytes: Uint8Array): string | undefined {
-  try {
-    return utf8Decode(bytes);
-  } catch {
-    return undefined;
+/** Bytes of the segments there, for a progress bar. */
+export async function logBytes(deps: ToolDeps, path: string): Promise<number> {
+  let bytes = 0;
+  for (const { directory, only } of (await findTargets(deps.disk, path)).logs) {
+    for (const { name } of await deps.disk.readDirectory(directory)) {
+      const parsed = parseSegmentFileName(name);
+      if (parsed?.suffix !== 'log' || (only !== undefined && only !== parsed.baseOffset)) continue;
+      const file = await deps.disk.open(within(directory, name), 'read');
+      bytes += await file.size();
+      await file.close();
+    }
   }
+  return bytes;
+}
+
+const STILL_BEING_MADE: ReadonlySet<FindingCode> = new Set<FindingCode>(['TORN_TAIL', 'SEAL_MISSING', 'INDEX_MISSING', 'TIME_INDEX_MISSING', 'LEFTOVER_FILE', 'CHECKPOINT_SLOT_DAMAGED']);
+
+/** For a directory that a broker is at work on: what may only be unfinished is no damage. */
+export function settled(report: VerifyReport): VerifyReport {
+  const findings = report.findings.map((each): Finding => (STILL_BEING_MADE.has(each.code) ? { ...each, severity: 'note', detail: `${each.detail}; the broker may be making it` } : each));
+  return { ...report, findings, verdict: report.verdict === 'unreadable' ? 'unreadable' : findings.some(isDamage) ? 'damaged' : 'clean' };
 }
