@@ -2,7 +2,8 @@
 // next start makes it again from the log.
 import { imageRows, type RowChange } from '../core/metadata/rows.ts';
 import type { MetadataView } from '../core/metadata/image.ts';
-import type { MetadataStore } from '../ports/metadata-store.ts';
+import type { CancelTimer, Clock } from '../ports/clock.ts';
+import type { LoadedStore, MetadataStore } from '../ports/metadata-store.ts';
 import type { Telemetry } from '../ports/telemetry.ts';
 
 export class ImageFollower {
@@ -15,12 +16,22 @@ export class ImageFollower {
   private pendingIndex = -1;
   private replaces = false;
   private running: Promise<void> | undefined;
+  /** The store is not opened yet, and has nothing to do before it is. */
+  private unopened: { readonly load: () => Promise<LoadedStore | undefined>; readonly index: number; readonly cancel: CancelTimer } | undefined;
 
   constructor(store: MetadataStore, telemetry: Telemetry, image: MetadataView, usable: boolean) {
     this.store = store;
     this.telemetry = telemetry;
     this.image = image;
     this.out = !usable;
+  }
+
+  /** Opens the store only after `delayMs`: the start did not need it. The image stands at `index` now. */
+  openLater(clock: Clock, delayMs: number, index: number, load: () => Promise<LoadedStore | undefined>): void {
+    const cancel = clock.setTimer(delayMs, () => {
+      this.openNow();
+    });
+    this.unopened = { load, index, cancel };
   }
 
   get disabled(): boolean {
@@ -49,6 +60,11 @@ export class ImageFollower {
   }
 
   async close(): Promise<void> {
+    // Never opened: it is brought up at the next start.
+    if (this.unopened !== undefined) {
+      this.unopened.cancel();
+      return;
+    }
     await this.idle();
     try {
       await this.store.close();
@@ -57,8 +73,31 @@ export class ImageFollower {
     }
   }
 
+  private openNow(): void {
+    const { unopened } = this;
+    if (unopened === undefined) return;
+    this.unopened = undefined;
+    this.running = this.openStore(unopened.load, unopened.index).finally(() => {
+      this.running = undefined;
+      this.start();
+    });
+  }
+
+  private async openStore(load: () => Promise<LoadedStore | undefined>, index: number): Promise<void> {
+    const loaded = await load();
+    if (loaded === undefined) {
+      this.out = true;
+      this.pending.clear();
+      return;
+    }
+    if (loaded.kind === 'ok' && loaded.appliedIndex === index) return;
+    this.replaces = true;
+    this.pending.clear();
+    this.pendingIndex = Math.max(this.pendingIndex, index);
+  }
+
   private start(): void {
-    if (this.running !== undefined) return;
+    if (this.running !== undefined || this.unopened !== undefined) return;
     this.running = this.run().finally(() => {
       this.running = undefined;
     });

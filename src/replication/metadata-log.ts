@@ -23,12 +23,17 @@ export interface MetadataLogOptions {
   readonly nodeId: number;
   /** Applied entries between snapshots; what a start without the store replays at most twice over. */
   readonly snapshotEvery?: number;
+  /** A log with no more entries to replay than this is replayed without opening the store first. */
+  readonly replayDirectlyMax?: number;
   /** Proposals that wait for their sync. */
   readonly pendingMax?: number;
 }
 
 const SNAPSHOT_EVERY_DEFAULT = 4096;
 const PENDING_MAX_DEFAULT = 4096;
+const REPLAY_DIRECTLY_MAX_DEFAULT = 2048;
+/** By then a start is over. */
+const OPEN_STORE_AFTER_MS = 300;
 const GROUP_ENTRIES_MAX = 1024;
 const GROUP_BYTES_MAX = 1024 * 1024;
 /** One node: one leadership, for ever. */
@@ -98,7 +103,9 @@ export class LocalMetadataLog implements MetadataLog {
     if (snapshot !== undefined && snapshot.index >= log.logEndOffset) {
       throw new FatalError('STORE_DAMAGED', `The metadata log ends at index ${String(log.logEndOffset)}, below the snapshot of index ${String(snapshot.index)}: it has lost entries. Use segtool verify.`);
     }
-    const loaded = await loadStore(deps, store);
+    // Replaying a short log is quicker than opening the store, which then comes up once the node serves.
+    const isShort = log.logEndOffset - (snapshot?.index ?? -1) - 1 <= (options.replayDirectlyMax ?? REPLAY_DIRECTLY_MAX_DEFAULT);
+    const loaded = isShort ? undefined : await loadStore(deps, store);
     const base = chooseBase(deps, log, snapshot, loaded);
     const { image } = base;
     let applied = base.index;
@@ -109,8 +116,9 @@ export class LocalMetadataLog implements MetadataLog {
       applied = index;
     });
     applied = Math.max(applied, log.logEndOffset - 1);
-    const follower = new ImageFollower(store, deps.telemetry, image, loaded !== undefined);
-    if (!base.fromStore) follower.replaceAll(applied);
+    const follower = new ImageFollower(store, deps.telemetry, image, isShort || loaded !== undefined);
+    if (isShort) follower.openLater(deps.clock, OPEN_STORE_AFTER_MS, applied, async () => loadStore(deps, store));
+    else if (!base.fromStore) follower.replaceAll(applied);
     else if (applied > base.index) follower.applied(applied, changes);
     return new LocalMetadataLog(deps, log, { snapshots, snapshotIndex: snapshot?.index ?? -1, image, applied, follower }, options);
   }

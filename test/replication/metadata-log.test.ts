@@ -123,6 +123,26 @@ describe('LocalMetadataLog.open', () => {
     }
   });
 
+  test.each(Object.keys(states))('store %s, opened behind the start: the same image, and the store is brought up', async (name) => {
+    const node = new SimNode(3, { replayDirectlyMax: 1_000_000 });
+    await node.start();
+    await node.run(() => fill(node));
+    const rows = rowsOf(node);
+    await node.run(() => node.scheduler.delay(1000, 'test', 'wait'));
+    await node.stop();
+    await states[name]?.(node);
+    await node.start();
+    expect(comparable(rowsOf(node))).toEqual(comparable(rows));
+    await node.run(() => node.scheduler.delay(1000, 'test', 'wait'));
+    expect(node.now.metadata.storeDisabled).toBe(false);
+    const { appliedIndex } = node.now.metadata;
+    const expected = rowsOf(node);
+    await node.stop();
+    const loaded = await node.run(() => node.image.kill().load());
+    expect(loaded).toMatchObject({ kind: 'ok', appliedIndex });
+    expect(loaded.kind === 'ok' && loaded.entries.size).toBe(Object.keys(expected).length);
+  });
+
   test('snapshots: the log is cut behind the older of two; a damaged newest falls back to it', async () => {
     const node = new SimNode(3, { snapshotEvery: 7 });
     await node.start();

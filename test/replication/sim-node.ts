@@ -29,6 +29,7 @@ export interface Running {
 export interface NodeOptions {
   readonly fsync?: FsyncPolicy;
   readonly snapshotEvery?: number;
+  readonly replayDirectlyMax?: number;
   readonly producersMax?: number;
   /** Of the topics' segments; 0: the default. */
   readonly segmentBytes?: number;
@@ -82,7 +83,12 @@ export class SimNode {
     const { deps, options } = this;
     const store = await Store.open(deps, { nodeId: NODE, bootId: 'boot' });
     const log = await store.openMetaLog({ ...SMALL, segmentBytes: 1024 });
-    const metadata = await LocalMetadataLog.open(deps, log, this.image, { nodeId: NODE, snapshotEvery: options.snapshotEvery ?? 4096 });
+    const metadata = await LocalMetadataLog.open(deps, log, this.image, {
+      nodeId: NODE,
+      snapshotEvery: options.snapshotEvery ?? 4096,
+      // Below every length: the store is opened first, unless a test says otherwise.
+      replayDirectlyMax: options.replayDirectlyMax ?? -1,
+    });
     await metadata.propose({ kind: 'RegisterNode', nodeId: NODE, diskId: store.diskId, incarnation: store.incarnation, clean: store.clean });
     const replicas = await ReplicaManager.open({
       deps, store, metadata, nodeId: NODE,
