@@ -1,7 +1,6 @@
 // Carries a plan out: everything new is written beside first, then the record, then the files change places one by one.
-import { offset, position } from '../base/brands.ts';
+import { leaderEpoch, offset, position, type LeaderEpoch, type Offset } from '../base/brands.ts';
 import { CHECKPOINT_SLOT_BYTES, encodeCheckpoint } from '../format/checkpoint.ts';
-import { epochAt } from '../format/epochs.ts';
 import { encodeSeal } from '../format/seal.ts';
 import { segmentFileName } from '../format/segment.ts';
 import type { Disk, DiskFile } from '../ports/disk.ts';
@@ -139,8 +138,8 @@ class Preparation {
   }
 
   /** Walks the segment, which proves the bytes once more, and writes what is derived from it. */
-  private async derive(directory: string, how: { readonly base: number; readonly isLast: boolean; readonly rolledMs: number; readonly interval: number; readonly why: string }, log: string, bytes: number): Promise<void> {
-    const walked = await walkWhole(this.deps, log, how.base, bytes, how.interval);
+  private async derive(directory: string, how: { readonly base: number; readonly isLast: boolean; readonly rolledMs: number; readonly interval: number; readonly epochBefore: number; readonly why: string }, log: string, bytes: number): Promise<void> {
+    const walked = await walkWhole(this.deps, log, how.base, bytes, how.interval, how.epochBefore);
     const path = (suffix: 'index' | 'timeindex' | 'seal'): string => within(directory, segmentFileName(how.base, suffix));
     await this.put(path('index'), writeBytes(walked.index.offsetBytes), how.why);
     await this.put(path('timeindex'), writeBytes(walked.index.timeBytes), how.why);
@@ -174,10 +173,10 @@ class Preparation {
   }
 }
 
-async function walkWhole(deps: ToolDeps, path: string, base: number, bytes: number, interval: number): Promise<{ index: SegmentIndex; facts: ReturnType<typeof emptyFacts>; epochs: Parameters<typeof encodeSeal>[0]['epochs']; nextOffset: number; end: number }> {
+async function walkWhole(deps: ToolDeps, path: string, base: number, bytes: number, interval: number, epochBefore = -1): Promise<{ index: SegmentIndex; facts: ReturnType<typeof emptyFacts>; epochs: Parameters<typeof encodeSeal>[0]['epochs']; nextOffset: number; end: number }> {
   const index = new SegmentIndex(interval);
   const facts = emptyFacts();
-  const epochs: { epoch: NonNullable<ReturnType<typeof epochAt>>; startOffset: ReturnType<typeof offset> }[] = [];
+  const epochs: { epoch: LeaderEpoch; startOffset: Offset }[] = [];
   const file = await deps.disk.open(path, 'read');
   try {
     const to = Math.min(bytes, await file.size());
@@ -187,7 +186,7 @@ async function walkWhole(deps: ToolDeps, path: string, base: number, bytes: numb
         facts.firstTimestamp = header.baseTimestamp;
         facts.firstEpoch = header.leaderEpoch;
       }
-      if (header.leaderEpoch > (epochs.at(-1)?.epoch ?? -1)) epochs.push({ epoch: header.leaderEpoch as NonNullable<ReturnType<typeof epochAt>>, startOffset: offset(header.baseOffset) });
+      if (header.leaderEpoch > (epochs.at(-1)?.epoch ?? epochBefore)) epochs.push({ epoch: leaderEpoch(header.leaderEpoch), startOffset: offset(header.baseOffset) });
       facts.batchCount += 1;
       facts.recordCount += header.recordCount;
       facts.lastEpoch = header.leaderEpoch;
@@ -218,27 +217,48 @@ function folderOf(path: string): string {
   return slash < 0 ? '' : path.slice(0, slash);
 }
 
-/** One file out, durably, then the other in: each step is told from what is there, and can be repeated. */
-async function exchange(deps: ToolDeps, path: string, out: string | undefined, into: string | undefined): Promise<void> {
+interface Held {
+  readonly at: string;
+  readonly state: FileState;
+}
+
+/**
+ * One file out, durably, then the other in. Each step is told from what is there, and can be repeated. A rename between two
+ * folders can survive a power cut in one of them only: then the same file is found under both names.
+ */
+async function exchange(deps: ToolDeps, path: string, out: Held | undefined, into: Held | undefined): Promise<void> {
   const { disk } = deps;
-  if (out !== undefined && !(await disk.exists(out))) {
-    if (!(await disk.exists(path))) throw new RepairRefused(`${path} is gone, and was not taken out`);
-    await disk.rename(path, out);
-    await disk.syncDirectory(folderOf(out));
+  const isThere = await disk.exists(path);
+  if (out !== undefined && (await disk.exists(out.at))) {
+    const notYetIn = into === undefined || (await disk.exists(into.at));
+    if (isThere && notYetIn && isSame(await stateOf(deps, path), out.state)) {
+      await disk.unlink(path);
+      await disk.syncDirectory(folderOf(path));
+    }
+  } else if (out !== undefined) {
+    if (!isThere) throw new RepairRefused(`${path} is gone, and was not taken out`);
+    await disk.rename(path, out.at);
+    await disk.syncDirectory(folderOf(out.at));
     await disk.syncDirectory(folderOf(path));
   }
-  if (into === undefined || !(await disk.exists(into))) return;
-  if (await disk.exists(path)) throw new RepairRefused(`${path} was made again by somebody else while a repair was unfinished`);
-  await disk.rename(into, path);
+  if (into === undefined || !(await disk.exists(into.at))) return;
+  if (await disk.exists(path)) {
+    if (!isSame(await stateOf(deps, path), into.state)) throw new RepairRefused(`${path} was made again by somebody else while a repair was unfinished`);
+    await disk.unlink(into.at);
+  } else await disk.rename(into.at, path);
   await disk.syncDirectory(folderOf(path));
-  await disk.syncDirectory(folderOf(into));
+  await disk.syncDirectory(folderOf(into.at));
+}
+
+function held(at: string, state: FileState | undefined): Held | undefined {
+  return state === undefined ? undefined : { at, state };
 }
 
 /** Carries out what is recorded; done again after an interruption it ends at the same files. */
 export async function applyRepair(deps: ToolDeps, journal: Journal): Promise<Journal> {
   const directory = repairDirectory(journal.id);
   for (const [index, change] of journal.changes.entries())
-    await exchange(deps, change.path, change.before === undefined ? undefined : `${directory}/old/${String(index)}`, change.after === undefined ? undefined : `${directory}/new/${String(index)}`);
+    await exchange(deps, change.path, held(`${directory}/old/${String(index)}`, change.before), held(`${directory}/new/${String(index)}`, change.after));
   const done: Journal = { ...journal, state: 'done' };
   await writeJournal(deps, done);
   return done;
@@ -254,9 +274,11 @@ export async function undoRepair(deps: ToolDeps, journal: Journal): Promise<Jour
     await writeJournal(deps, { ...journal, state: 'undoing' });
   } else if (journal.state !== 'undoing') throw new RepairRefused(journal.state === 'undone' ? `${journal.id} is undone already` : `${journal.id} is not finished: run repair --write first`);
   const directory = repairDirectory(journal.id);
+  await deps.disk.makeDirectory(`${directory}/undone`);
+  await deps.disk.syncDirectory(directory);
   const undone: Journal = { ...journal, state: 'undone' };
   for (const [index, change] of [...journal.changes.entries()].toReversed())
-    await exchange(deps, change.path, change.after === undefined ? undefined : `${directory}/undone/${String(index)}`, change.before === undefined ? undefined : `${directory}/old/${String(index)}`);
+    await exchange(deps, change.path, held(`${directory}/undone/${String(index)}`, change.after), held(`${directory}/old/${String(index)}`, change.before));
   await writeJournal(deps, undone);
   return undone;
 }

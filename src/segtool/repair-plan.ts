@@ -33,11 +33,11 @@ export interface CheckpointDraft {
 
 export type PlanStep =
   /** A segment file anew, with its indexes and seal unless it is the last. */
-  | { readonly kind: 'segment'; readonly base: number; readonly pieces: readonly Piece[]; readonly isLast: boolean; readonly rolledMs: number; readonly interval: number; readonly why: string }
+  | { readonly kind: 'segment'; readonly base: number; readonly pieces: readonly Piece[]; readonly isLast: boolean; readonly rolledMs: number; readonly interval: number; readonly epochBefore: number; readonly why: string }
   /** An empty segment: offsets from here to the next one are lost. */
   | { readonly kind: 'marker'; readonly base: number; readonly to: number; readonly why: string }
   /** Indexes and seal of a segment that stays as it is. */
-  | { readonly kind: 'derive'; readonly base: number; readonly bytes: number; readonly isLast: boolean; readonly rolledMs: number; readonly interval: number; readonly why: string }
+  | { readonly kind: 'derive'; readonly base: number; readonly bytes: number; readonly isLast: boolean; readonly rolledMs: number; readonly interval: number; readonly epochBefore: number; readonly why: string }
   | { readonly kind: 'checkpoint'; readonly draft: CheckpointDraft; readonly why: string }
   | { readonly kind: 'losses'; readonly losses: readonly KnownLoss[]; readonly why: string }
   | { readonly kind: 'remove'; readonly name: string; readonly why: string };
@@ -192,16 +192,17 @@ class Planner {
     const seal = segment?.seal.value ?? this.report.segments.findLast(({ baseOffset }) => baseOffset <= base)?.seal.value;
     const rolledMs = seal?.facts.rolledMs ?? -1;
     const interval = segment?.interval ?? this.report.segments.find((each) => each.interval !== undefined)?.interval ?? INTERVAL_DEFAULT;
+    const epochBefore = this.pieces.findLast(({ nextOffset }) => nextOffset <= base)?.lastEpoch ?? -1;
     const [only] = pieces;
     const stays = segment !== undefined && only !== undefined && pieces.length === 1 && only.source === 'log' && only.path === segment.path && only.position === 0 && only.patches.length === 0 && this.keepsEnd(segment, only, isLast);
     if (!stays) {
-      this.made.push({ kind: 'segment', base, pieces, isLast, rolledMs, interval, why: segment === undefined ? 'intact batches behind a loss' : 'only its intact batches' });
+      this.made.push({ kind: 'segment', base, pieces, isLast, rolledMs, interval, epochBefore, why: segment === undefined ? 'intact batches behind a loss' : 'only its intact batches' });
       return;
     }
     const sealFits = segment.seal.state === 'good' && segment.seal.value?.nextOffset === file.next && segment.scan.faults.length === 0;
     const indexesFit = segment.offsetIndex === 'good' && segment.timeIndex === 'good';
     if (isLast ? segment.isSound || segment.offsetIndex === 'none' : sealFits && indexesFit) return;
-    this.made.push({ kind: 'derive', base, bytes: only.end, isLast, rolledMs, interval, why: 'the log tells what they held' });
+    this.made.push({ kind: 'derive', base, bytes: only.end, isLast, rolledMs, interval, epochBefore, why: 'the log tells what they held' });
   }
 
   private keepsEnd(segment: SegmentReport, only: Piece, isLast: boolean): boolean {

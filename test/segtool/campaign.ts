@@ -5,7 +5,7 @@ import { makeTemplate } from './store-bench.ts';
 import { campaign } from './trial.ts';
 
 const { values } = parseArgs({ options: { count: { type: 'string', default: '10000' }, seed: { type: 'string', default: '1' }, kind: { type: 'string' } } });
-const templates = [await makeTemplate('clean', true), await makeTemplate('killed', false)];
+const templates = [await makeTemplate('clean'), await makeTemplate('killed'), await makeTemplate('unsynced')];
 const kinds = values.kind === undefined ? KINDS : KINDS.filter((kind) => kind.includes(values.kind ?? ''));
 const result = await campaign(templates, kinds, Number(values.count), Number(values.seed), (done) => {
   if (done % 1000 === 0) console.error(`${String(done)} damages`);

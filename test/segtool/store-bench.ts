@@ -34,9 +34,10 @@ function value(index: number): Uint8Array {
 }
 
 /** Batches of one to three records, in three epochs, rolled every 2 KiB. */
-export async function makeTemplate(name: string, clean: boolean, count = 60): Promise<Template> {
+export async function makeTemplate(name: 'clean' | 'killed' | 'unsynced', count = 60): Promise<Template> {
+  const clean = name === 'clean';
   const machine = new Machine(7);
-  const log = await machine.open(CONFIG);
+  const log = await machine.open(name === 'unsynced' ? { ...CONFIG, fsync: 'interval', fsyncIntervalMs: 3_600_000 } : CONFIG);
   const files = await machine.run(async () => {
     for (let index = 0; index < count; index += 1) {
       const records = Array.from({ length: 1 + (index % 3) }, (_, at) => ({
@@ -44,8 +45,9 @@ export async function makeTemplate(name: string, clean: boolean, count = 60): Pr
       }));
       const epoch = index < count / 3 ? 1 : index < count / 2 ? 3 : 4;
       await appendWritten(log, encodeBatch({ records, codec: index % 10 === 9 ? 'gzip' : 'none', compress: (codec, bytes) => compression.compress(codec, bytes) }, crc32cTable), leaderEpoch(epoch));
+      if (index === Math.floor(count / 3)) await log.sync();
     }
-    await log.sync();
+    if (name !== 'unsynced') await log.sync();
     if (clean) await log.close({ clean: true });
     else {
       for (let turn = 0; turn < 50; turn += 1) await machine.clock.yieldNow();

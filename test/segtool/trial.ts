@@ -6,18 +6,30 @@ import { damaged, type Damage } from './damage.ts';
 import { logNames, openFiles, toolMachine, type Files, type KnownBatch, type Template } from './store-bench.ts';
 
 export interface Trial {
-  readonly outcome: 'found' | 'not-found';
+  /** outside: nothing of the log was touched. */
+  readonly outcome: 'found' | 'not-found' | 'outside';
   readonly codes: readonly string[];
   readonly lostBatches: number;
 }
 
-/** What by the format cannot be found, and why; anything else that is not found fails. */
-export const NOT_FOUND: Readonly<Record<string, string>> = {
-  'epoch behind the recovery point': 'no history reaches there, and a raised epoch is like a new leader',
-  'an empty slot of the checkpoint': 'a slot of zeros is one that was never written',
-  'index without entries': 'a segment shorter than the longest allowed interval needs none',
-  'bytes behind the end': 'prepared space is not part of the log',
-};
+/** Everything that belongs to the log is as it was: prepared space behind its end is no part of it. */
+function isOutside(template: Template, damage: Damage): boolean {
+  const paths = new Set([...template.files.keys(), ...damage.files.keys()]);
+  return [...paths].every((path) => {
+    const [was, is] = [template.files.get(path), damage.files.get(path)];
+    if (was === undefined || is === undefined) return false;
+    if (!path.endsWith('.log')) return Buffer.compare(was, is) === 0;
+    const data = dataBytes(template, path);
+    return path === logNames(template.files).at(-1) && is.length >= data && Buffer.compare(was.subarray(0, data), is.subarray(0, data)) === 0;
+  });
+}
+
+function dataBytes(template: Template, path: string): number {
+  const logs = logNames(template.files).map((each) => Number(each.slice(-24, -4)));
+  const base = Number(path.slice(-24, -4));
+  const next = logs.find((each) => each > base) ?? template.end;
+  return template.batches.filter((batch) => batch.base >= base && batch.base < next).reduce((sum, { bytes }) => sum + bytes.length, 0);
+}
 
 function contains(files: Files, batch: KnownBatch): boolean {
   return logNames(files).some((path) => Buffer.from(files.get(path) ?? []).includes(Buffer.from(batch.bytes)));
@@ -61,7 +73,9 @@ export async function tryDamage(template: Template, damage: Damage): Promise<Tri
   for (const range of opened.read.damaged) for (let at = range.from; at < range.to; at += 1) need(isLost(at), `the broker has damage at ${String(at)}, which was not reported`);
   const found = before.findings.some(isDamage);
   if (!found) need(lostBatches === 0, 'records are lost without a finding');
-  return { outcome: found ? 'found' : 'not-found', codes: before.findings.filter(isDamage).map(({ code }) => code), lostBatches };
+  const outside = isOutside(template, damage);
+  need(!outside || lostBatches === 0, 'records are lost by damage outside of the log');
+  return { outcome: found ? 'found' : outside ? 'outside' : 'not-found', codes: before.findings.filter(isDamage).map(({ code }) => code), lostBatches };
 }
 
 export interface Campaign {

@@ -1,0 +1,35 @@
+import { beforeAll, describe, expect, test } from 'vitest';
+import { damaged, KINDS } from './damage.ts';
+import { makeTemplate, openFiles, type Template } from './store-bench.ts';
+import { campaign } from './trial.ts';
+
+const PER_KIND = 16;
+
+describe('verify and repair against generated damage', () => {
+  let templates: readonly Template[];
+  beforeAll(async () => {
+    templates = [await makeTemplate('clean'), await makeTemplate('killed'), await makeTemplate('unsynced')];
+  });
+
+  test('the templates are whole: several segments, several epochs, a tail', async () => {
+    for (const template of templates) {
+      expect([...template.files.keys()].filter((path) => path.endsWith('.log')).length).toBeGreaterThan(5);
+      expect(new Set(template.batches.map(({ epoch }) => epoch)).size).toBe(3);
+      expect(template.end).toBe(120);
+      expect((await openFiles(template.files, template.clean)).read.damaged).toEqual([]);
+    }
+  });
+
+  test.each(KINDS)('%s: found, repaired, served, nothing intact lost, every lost offset reported', async (kind) => {
+    const result = await campaign(templates, [kind], PER_KIND, 1000);
+    expect(result.failures).toEqual([]);
+    expect(result.trials).toBeGreaterThan(0);
+    expect([...result.notFound.values()].flat()).toEqual([]);
+  });
+
+  test('the same seed makes the same damage', () => {
+    const [template] = templates;
+    if (template === undefined) throw new Error('no template');
+    for (const kind of KINDS) expect(damaged(template, kind, 4)?.detail).toBe(damaged(template, kind, 4)?.detail);
+  });
+});
