@@ -85,13 +85,26 @@ class LogChecker {
       if (target.only === undefined || target.only === base) await this.checkSegment(base, files.bases[index + 1]);
     }
     const last = this.segments.at(-1);
-    const logEnd = Math.max(last?.boundary ?? 0, checkpoint?.recoveryPoint ?? 0, logStart);
+    const logEnd = this.withStrays(Math.max(last?.boundary ?? 0, checkpoint?.recoveryPoint ?? 0, logStart));
     if (target.only === undefined) {
       if (last === undefined && logEnd > logStart) this.noteLost('SEGMENT_MISSING', target.directory, logStart, logEnd, 'the directory holds no segment');
       this.checkPlace(checkpoint, logEnd);
       for (const name of files.snapshots) await this.checkSnapshot(name);
     }
     return { target, files, segments: this.segments, findings: this.findings, logStart, logEnd, lost: merged(this.lost), epochs: checkpoint !== undefined && !checkpoint.epochsCut ? checkpoint.epochs : this.epochs };
+  }
+
+  /** The log goes on in batches that lie elsewhere: their segments were swapped. */
+  private withStrays(end: number): number {
+    const strays = this.segments.flatMap(({ scan }) => scan.strays).toSorted((left, right) => left.header.baseOffset - right.header.baseOffset);
+    let next = end;
+    let epoch = this.epochs.at(-1)?.epoch ?? -1;
+    for (const { header } of strays) {
+      if (header.baseOffset !== next || header.leaderEpoch < epoch) continue;
+      next = header.lastOffset + 1;
+      epoch = header.leaderEpoch;
+    }
+    return next;
   }
 
   private checkDirectory(logStart: number, first: number | undefined): void {

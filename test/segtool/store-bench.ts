@@ -1,6 +1,7 @@
 // A log with real records, as files in memory, and what is known of it: the measure for verify and repair.
 import { leaderEpoch } from '../../src/base/brands.ts';
 import { crc32cTable } from '../../src/base/checksum.ts';
+import { newestCheckpoint } from '../../src/format/checkpoint.ts';
 import { encodeBatch } from '../../src/format/records.ts';
 import { compression } from '../../src/platform/compression.ts';
 import { crc32c } from '../../src/platform/checksum.ts';
@@ -24,6 +25,7 @@ export interface Template {
   readonly files: Files;
   readonly batches: readonly KnownBatch[];
   readonly end: number;
+  readonly recoveryPoint: number;
   readonly clean: boolean;
 }
 
@@ -56,7 +58,8 @@ export async function makeTemplate(name: 'clean' | 'killed' | 'unsynced', count 
     return machine.disk.dump();
   });
   const opened = await openFiles(files, clean);
-  return { name, files, clean, end: opened.end, batches: opened.read.batches.map(({ baseOffset, lastOffset, epoch, bytes }) => ({ base: baseOffset, last: lastOffset, epoch, bytes })) };
+  const recoveryPoint = newestCheckpoint(files.get(`${DIRECTORY}/checkpoint`) ?? new Uint8Array(0), crc32cTable)?.value.recoveryPoint ?? 0;
+  return { name, files, clean, recoveryPoint, end: opened.end, batches: opened.read.batches.map(({ baseOffset, lastOffset, epoch, bytes }) => ({ base: baseOffset, last: lastOffset, epoch, bytes })) };
 }
 
 export interface Opened {

@@ -6,8 +6,11 @@ import { damaged, type Damage } from './damage.ts';
 import { logNames, openFiles, toolMachine, type Files, type KnownBatch, type Template } from './store-bench.ts';
 
 export interface Trial {
-  /** outside: nothing of the log was touched. */
-  readonly outcome: 'found' | 'not-found' | 'outside';
+  /**
+   * outside: nothing of the log was touched. beyond: only what lies above the recovery point after an unclean stop, where no
+   * history and no size says what was there: an active segment with older batches in it looks like a recycled one.
+   */
+  readonly outcome: 'found' | 'not-found' | 'outside' | 'beyond';
   readonly codes: readonly string[];
   readonly lostBatches: number;
 }
@@ -18,9 +21,9 @@ function isOutside(template: Template, damage: Damage): boolean {
   return [...paths].every((path) => {
     const [was, is] = [template.files.get(path), damage.files.get(path)];
     if (was === undefined || is === undefined) return false;
-    if (!path.endsWith('.log')) return Buffer.compare(was, is) === 0;
+    if (path !== logNames(template.files).at(-1)) return Buffer.compare(was, is) === 0;
     const data = dataBytes(template, path);
-    return path === logNames(template.files).at(-1) && is.length >= data && Buffer.compare(was.subarray(0, data), is.subarray(0, data)) === 0;
+    return is.length >= data && Buffer.compare(was.subarray(0, data), is.subarray(0, data)) === 0;
   });
 }
 
@@ -50,6 +53,7 @@ export async function tryDamage(template: Template, damage: Damage): Promise<Tri
   const again = await machine.run(() => repair(deps, '', { write: true }));
   need(again.done === undefined, `a second repair finds work: ${JSON.stringify(again.plans)}`);
 
+  const found = before.findings.some(isDamage);
   const repaired = machine.disk.dump();
   const opened = await openFiles(repaired, template.clean);
   need(opened.fatals === 0, 'the log does not open');
@@ -63,7 +67,7 @@ export async function tryDamage(template: Template, damage: Damage): Promise<Tri
       lostBatches += 1;
       need(!contains(damage.files, batch), `the intact batch at ${String(batch.base)} is not served`);
       if (batch.base >= opened.start && batch.base < opened.end) need(isLost(batch.base), `offset ${String(batch.base)} is not served and not reported`);
-      if (batch.base >= opened.end) need(before.findings.some(isDamage), `the end at ${String(batch.base)} is gone without a finding`);
+      if (batch.base >= opened.end) need(found || batch.base >= template.recoveryPoint, `the end at ${String(batch.base)} is gone without a finding`);
     } else {
       need(Buffer.compare(found.bytes, batch.bytes) === 0, `the batch at ${String(batch.base)} is served with other bytes`);
       need(!isLost(batch.base), `offset ${String(batch.base)} is reported lost and served`);
@@ -71,11 +75,11 @@ export async function tryDamage(template: Template, damage: Damage): Promise<Tri
   }
   need(served.size + lostBatches === template.batches.length, 'batches are served that were never written');
   for (const range of opened.read.damaged) for (let at = range.from; at < range.to; at += 1) need(isLost(at), `the broker has damage at ${String(at)}, which was not reported`);
-  const found = before.findings.some(isDamage);
-  if (!found) need(lostBatches === 0, 'records are lost without a finding');
   const outside = isOutside(template, damage);
   need(!outside || lostBatches === 0, 'records are lost by damage outside of the log');
-  return { outcome: found ? 'found' : outside ? 'outside' : 'not-found', codes: before.findings.filter(isDamage).map(({ code }) => code), lostBatches };
+  const below = template.batches.filter(({ last }) => last < template.recoveryPoint);
+  const beyond = !template.clean && template.recoveryPoint < template.end && below.every((batch) => contains(damage.files, batch));
+  return { outcome: found ? 'found' : outside ? 'outside' : beyond ? 'beyond' : 'not-found', codes: before.findings.filter(isDamage).map(({ code }) => code), lostBatches };
 }
 
 export interface Campaign {
@@ -83,6 +87,7 @@ export interface Campaign {
   readonly notFound: ReadonlyMap<string, readonly string[]>;
   readonly failures: readonly string[];
   readonly lossless: number;
+  readonly beyond: readonly string[];
 }
 
 /** The same seed gives the same damages. */
@@ -91,6 +96,7 @@ export async function campaign(templates: readonly Template[], kinds: readonly s
   const failures: string[] = [];
   let trials = 0;
   let lossless = 0;
+  const beyond: string[] = [];
   for (let index = 0; trials < count && index < count * 3; index += 1) {
     const template = templates[index % templates.length];
     const kind = kinds[Math.floor(index / templates.length) % kinds.length];
@@ -101,11 +107,12 @@ export async function campaign(templates: readonly Template[], kinds: readonly s
     try {
       const trial = await tryDamage(template, damage);
       if (trial.lostBatches === 0) lossless += 1;
+      if (trial.outcome === 'beyond') beyond.push(`${kind}: ${damage.detail}`);
       if (trial.outcome === 'not-found') notFound.set(kind, [...(notFound.get(kind) ?? []), `${template.name}: ${damage.detail}`]);
     } catch (error) {
       failures.push(`seed ${String(seed + index)} ${error instanceof Error ? (error.message.startsWith(template.name) ? error.message : `${template.name}: ${kind}, ${damage.detail}: ${error.stack ?? ''}`) : String(error)}`);
     }
     note?.(trials);
   }
-  return { trials, notFound, failures, lossless };
+  return { trials, notFound, failures, lossless, beyond };
 }
