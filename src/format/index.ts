@@ -44,4 +44,5 @@ export {
   type StoreFileContent,
 } from './store-file.ts';
 export { decodeSuperblock, encodeSuperblock, newestSuperblock, type Superblock } from './superblock.ts';
+export { decodeSyncMark, encodeSyncMark, newestSyncMark, SYNC_MARKS_BYTES, type SyncMark } from './sync-mark.ts';
 export { readTimeEntry, TIME_ENTRY_BYTES, timeEntriesFit, type TimeEntry } from './time-index.ts';

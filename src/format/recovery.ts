@@ -7,12 +7,11 @@ export interface TailFinding {
    * sealed: its seal is intact and says that it went further, so all of it was synced.
    */
   readonly segment: 'active' | 'rolled' | 'sealed';
-  readonly fsync: 'always' | 'interval' | 'never';
   /** The first offset that is not there. */
   readonly stopOffset: number;
-  /** Everything below was synced, says the checkpoint. */
-  readonly recoveryPoint: number;
-  /** Where the next segment begins; the recovery point for the active one, behind which nothing was promised. */
+  /** Everything below was synced, says the checkpoint or a younger sync mark. */
+  readonly syncedPoint: number;
+  /** Where the next segment begins; the synced point for the active one. */
   readonly boundary: number;
   /** end: the file ends there. zeros: prepared space. fault: something that is not the next batch. */
   readonly fault: 'end' | 'zeros' | 'fault';
@@ -44,20 +43,24 @@ export type RecoveryDecision =
     };
 
 /**
- * Below the recovery point, or in a sealed segment, a bad batch is damage, never a tail. Above it, one with nothing behind it
- * is a torn tail. One with intact batches behind it is damage where each was synced before it was answered (`always`: they
- * may have been answered), and elsewhere the hole that write-back leaves, which is cut like a torn tail.
+ * Below the synced point, or in a sealed segment, a bad batch is damage, never a tail. Above it the log ends there, whatever
+ * follows: write-back keeps no order, so a power cut loses an earlier page of what no fdatasync has covered and keeps a later
+ * one. That holds for `always` too, because the sync marks keep the synced point at most one finished group commit old. What
+ * lies above it is the group commit that was under way, which nobody was answered, and at most the one before it: that one
+ * was answered, but only after its fdatasync had returned, so that a power cut cannot have taken it. A bad batch in it is
+ * one that rotted in the moments before the crash; it goes to quarantine and is reported, but not as damage. To call
+ * everything there damage, as if it might have been answered, would stop consumers after ordinary power cuts at records
+ * that nobody ever acknowledged.
  */
 export function decideRecovery(found: TailFinding): RecoveryDecision {
-  const { segment, stopOffset, recoveryPoint, boundary, continuation } = found;
-  const follows = continuation !== undefined || found.laterHolds;
-  const wasSynced = stopOffset < recoveryPoint || segment === 'sealed';
-  if (wasSynced || (found.fsync === 'always' && follows)) {
+  const { segment, stopOffset, syncedPoint, boundary, continuation } = found;
+  if (stopOffset < syncedPoint || segment === 'sealed') {
     if (continuation !== undefined && (segment === 'active' || continuation < boundary)) {
       return { kind: 'damaged', to: continuation, resumes: true };
     }
     return { kind: 'damaged', to: Math.max(stopOffset, boundary), resumes: false };
   }
   const ours = continuation !== undefined || found.tornHeader || !found.recycles;
+  const follows = continuation !== undefined || found.laterHolds;
   return { kind: 'cut', quarantine: found.fault !== 'end' && ours, tailHole: follows };
 }

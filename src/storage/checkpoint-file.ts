@@ -47,7 +47,6 @@ export interface SyncedPlace {
 export class CheckpointFile {
   private readonly state: LogState;
   private readonly file: DiskFile;
-  private sequence: number;
   private slot: number;
   private dirty = false;
   private slotDurable = true;
@@ -62,7 +61,7 @@ export class CheckpointFile {
   constructor(state: LogState, file: DiskFile, loaded: LoadedCheckpoint) {
     this.state = state;
     this.file = file;
-    this.sequence = loaded.kind === 'ok' ? loaded.checkpoint.sequence : 0;
+    if (loaded.kind === 'ok') state.sequence = Math.max(state.sequence, loaded.checkpoint.sequence);
     this.slot = loaded.kind === 'ok' ? loaded.slot : 1;
     this.syncedOffset = state.synced;
     this.lastPlace = { baseOffset: state.active.baseOffset, size: state.active.size };
@@ -103,6 +102,11 @@ export class CheckpointFile {
     return this.recordTwice(this.syncedOffset, this.lastPlace);
   }
 
+  /** What was recorded so far is durable when it resolves. */
+  settle(): Promise<void> {
+    return this.flush();
+  }
+
   async close(): Promise<void> {
     this.cancelTimer?.();
     this.cancelTimer = undefined;
@@ -117,10 +121,10 @@ export class CheckpointFile {
       this.slot = 1 - this.slot;
       this.slotDurable = false;
     }
-    this.sequence += 1;
+    state.sequence += 1;
     const bytes = encodeCheckpoint(
       {
-        sequence: this.sequence,
+        sequence: state.sequence,
         clean,
         recoveryPoint: this.syncedOffset,
         segmentBase: active.baseOffset,

@@ -6,6 +6,7 @@ import type { CancelTimer } from '../ports/clock.ts';
 import type { CheckpointFile } from './checkpoint-file.ts';
 import type { LogState } from './log-state.ts';
 import type { Segment } from './segment.ts';
+import { writeSyncMark } from './sync-marks.ts';
 
 interface Waiter {
   readonly offset: Offset;
@@ -59,6 +60,11 @@ export class Committer {
   async syncSegmentEnd(segment: Segment): Promise<void> {
     // A truncation may end a wait early.
     while (segment.sealed && !segment.removed && this.state.synced < segment.nextOffset) await this.sync();
+  }
+
+  /** The recovery point is durable: nothing below it needs a sync mark any more. */
+  settleCheckpoint(): Promise<void> {
+    return this.checkpoint.settle();
   }
 
   /** Nothing is in flight and no timer is set when it resolves. */
@@ -155,7 +161,11 @@ export class Committer {
     if (segment.removed) return;
     assert(file !== undefined, 'a segment with unsynced bytes is open');
     const startMs = state.deps.clock.bootMs();
+    const covered = { offset: segment.nextOffset, position: segment.size };
+    // All segments before this one are durable: in this group commit they came first.
+    writeSyncMark(state, segment, file);
     await state.health.guard('fdatasync failed', () => file.sync());
+    segment.synced = covered;
     state.metrics.syncSeconds.observe((state.deps.clock.bootMs() - startMs) / 1000);
     await segment.named;
   }

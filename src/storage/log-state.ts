@@ -32,6 +32,8 @@ export class LogState {
   closed = false;
   /** Rises at each truncation: what was begun before it raises nothing afterwards. */
   generation = 0;
+  /** Of the last checkpoint or sync mark that was written: which of them is younger is told by it. */
+  sequence = 0;
   onAdvance: (() => void) | undefined;
   onRoll: ((nextBaseOffset: Offset) => Uint8Array | undefined) | undefined;
   private writtenOffset: Offset;

@@ -1,6 +1,7 @@
 // The next segment, prepared in the background before it is needed: syncs into blocks that were written before cost half.
 // A full disk shows here, and not in the middle of a batch.
 import { position } from '../base/brands.ts';
+import { SYNC_MARKS_BYTES, syncMarksAt } from '../format/sync-mark.ts';
 import type { DiskFile } from '../ports/disk.ts';
 import { isNotFound, isPressure } from './health.ts';
 import type { LogState } from './log-state.ts';
@@ -60,11 +61,27 @@ export class Preallocator {
     if (file === undefined) return undefined;
     // A spare of another size is of no use: its blocks are not the ones that will be written.
     const size = await health.guard('looking at a spare segment failed', () => file.size());
-    if (size >= segmentBytes / 2 && size <= segmentBytes * 2)
+    if (size >= segmentBytes / 2 && size <= segmentBytes * 2 && (await this.fit(file, size, segmentBytes)))
       return { file, path, padded: true, capacity: segmentBytes };
     await health.guard('closing a spare segment failed', () => file.close());
     await this.remove(path);
     return undefined;
+  }
+
+  /** The sync marks have to be the end of the file, and nothing may stand there yet. False: no space. */
+  private async fit(file: DiskFile, size: number, segmentBytes: number): Promise<boolean> {
+    const at = syncMarksAt(segmentBytes);
+    try {
+      await this.state.health.guardSpace('fitting a spare segment failed', async () => {
+        if (size > at) await file.truncate(at);
+        await file.writeZeros(position(at), SYNC_MARKS_BYTES);
+        await file.sync();
+      });
+      return true;
+    } catch (error) {
+      if (isPressure(error)) return false;
+      throw error;
+    }
   }
 
   private async fresh(): Promise<PreparedSegment | undefined> {
@@ -85,16 +102,17 @@ export class Preallocator {
     }
   }
 
-  /** True when the file is as long as the segment may become. */
+  /** True when the file is as long as the segment may become, with its sync marks behind. */
   private async fill(file: DiskFile, segmentBytes: number): Promise<boolean> {
     const { health, config } = this.state;
     const how = config.preallocate;
     if (how === 'none') return false;
+    const fileBytes = syncMarksAt(segmentBytes) + SYNC_MARKS_BYTES;
     if (how === 'fallocate') {
-      await health.guardSpace('allocating a segment failed', () => file.allocate(position(0), segmentBytes));
+      await health.guardSpace('allocating a segment failed', () => file.allocate(position(0), fileBytes));
     } else {
-      for (let at = 0; at < segmentBytes; at += ZERO_SLICE_BYTES) {
-        const bytes = Math.min(ZERO_SLICE_BYTES, segmentBytes - at);
+      for (let at = 0; at < fileBytes; at += ZERO_SLICE_BYTES) {
+        const bytes = Math.min(ZERO_SLICE_BYTES, fileBytes - at);
         await health.guardSpace('writing a segment ahead failed', () => file.writeZeros(position(at), bytes));
       }
     }

@@ -6,6 +6,7 @@ import type { Checkpoint } from '../format/checkpoint.ts';
 import type { EpochEntry } from '../format/epochs.ts';
 import { decideRecovery } from '../format/recovery.ts';
 import { segmentFileName } from '../format/segment.ts';
+import { SYNC_MARKS_BYTES, syncMarksAt } from '../format/sync-mark.ts';
 import type { DiskFile } from '../ports/disk.ts';
 import type { LoadedCheckpoint } from './checkpoint-file.ts';
 import type { Resync } from './damage.ts';
@@ -17,6 +18,7 @@ import { loadIndexFiles, readSeal, rebuildSegment } from './segment-loader.ts';
 import { withFile } from './sealing.ts';
 import { emptyFacts, Segment } from './segment.ts';
 import { SegmentIndex } from './segment-index.ts';
+import { readSyncMarks } from './sync-marks.ts';
 import { findContinuation, isTornBatch, nonZeroEnd } from './tail-scan.ts';
 import type { RecoveryReport } from './contract.ts';
 
@@ -31,6 +33,8 @@ interface Findings {
   bytesQuarantined: number;
   cutReason: string | undefined;
   tailHole: boolean;
+  /** Damage was found that the checkpoint does not tell from a tail. */
+  marksNeeded: boolean;
 }
 
 /** Fills `state` with the segments that are there; the last one is active and open when it resolves. */
@@ -46,11 +50,20 @@ export async function recoverLog(
     segment.sealed = index < bases.length - 1;
     state.segments.push(segment);
   }
-  const found: Findings = { bytesScanned: 0, bytesQuarantined: 0, cutReason: undefined, tailHole: false };
+  const found: Findings = {
+    bytesScanned: 0,
+    bytesQuarantined: 0,
+    cutReason: undefined,
+    tailHole: false,
+    marksNeeded: false,
+  };
   const report = (kind: RecoveryReport['kind'], recoveryPoint: Offset): Omit<RecoveryReport, 'damaged'> => ({
     kind,
     recoveryPoint,
-    ...found,
+    bytesScanned: found.bytesScanned,
+    bytesQuarantined: found.bytesQuarantined,
+    cutReason: found.cutReason,
+    tailHole: found.tailHole,
     checkpointLost: loaded.kind === 'lost',
   });
   const last = state.segments.at(-1);
@@ -89,6 +102,9 @@ async function openClean(state: LogState, last: Segment, checkpoint: Checkpoint)
   last.facts = { ...active, rolledMs: -1 };
   last.padded = size > active.size;
   last.capacity = Math.max(state.config.segmentBytes, active.size);
+  last.synced = { offset: checkpoint.recoveryPoint, position: active.size };
+  last.marks = marksByShape(size, active.size);
+  if (last.marks !== undefined) last.capacity = Math.min(last.capacity, last.marks.at);
   last.appendedFrom = active.size;
   state.restore(
     { logStart: checkpoint.logStart, logEnd: checkpoint.recoveryPoint, synced: checkpoint.recoveryPoint },
@@ -98,6 +114,31 @@ async function openClean(state: LogState, last: Segment, checkpoint: Checkpoint)
   if (active.size === 0) last.index = new SegmentIndex(state.config.indexIntervalBytes);
   else if (!(await loadIndexFiles(state, last, active.size))) await rebuildSegment(state, last);
   return true;
+}
+
+/** Room for sync marks at the end of a prepared file; which of them is written first does not matter after a clean stop. */
+function marksByShape(fileBytes: number, dataEnd: number): Segment['marks'] {
+  const at = fileBytes - SYNC_MARKS_BYTES;
+  return at > 0 && at >= dataEnd && at === syncMarksAt(at) ? { at, slot: 0 } : undefined;
+}
+
+/** The younger one of checkpoint and sync marks says what was synced. An older mark is contained in the checkpoint, or was taken back by a truncation. */
+async function findSyncedPoint(state: LogState, start: WalkStart, checkpoint: Checkpoint | undefined): Promise<Offset> {
+  let synced = checkpoint?.recoveryPoint ?? start.offset;
+  const sequence = checkpoint?.sequence ?? 0;
+  for (const [index, segment] of state.segments.entries()) {
+    if (index < start.index && checkpoint !== undefined) continue;
+    const dataEnd = index === start.index ? start.position : 0;
+    const found = await withFile(state, segment, (file) =>
+      readSyncMarks(state.deps, file, segment.baseOffset, dataEnd),
+    );
+    if (found === undefined) continue;
+    segment.marks = { at: found.at, slot: 0 };
+    state.sequence = Math.max(state.sequence, found.mark.sequence);
+    if (index >= start.index && found.mark.sequence > sequence)
+      synced = offset(Math.max(synced, found.mark.syncedOffset));
+  }
+  return synced;
 }
 
 async function recoverTail(state: LogState, checkpoint: Checkpoint | undefined, found: Findings): Promise<Segment[]> {
@@ -115,15 +156,23 @@ async function recoverTail(state: LogState, checkpoint: Checkpoint | undefined, 
     offset(Math.min(firstBase, Math.max(start.offset, logStart))),
     'the first segment files are gone',
   );
-  const walked = await walkTail(state, start, checkpoint?.recoveryPoint ?? start.offset, found);
-  await finishTail(state, checkpoint?.recoveryPoint ?? start.offset, logStart);
+  const recoveryPoint = checkpoint?.recoveryPoint ?? start.offset;
+  const syncedPoint = await findSyncedPoint(state, start, checkpoint);
+  const walked = await walkTail(state, start, { recoveryPoint, syncedPoint }, found);
+  await finishTail(state, syncedPoint, logStart);
   return walked;
 }
 
-interface TailFrom {
+interface KnownPoints {
+  /** Of the checkpoint: the epoch history is whole up to there. */
+  readonly recoveryPoint: Offset;
+  /** Everything below was synced, says the checkpoint or a sync mark. */
+  readonly syncedPoint: Offset;
+}
+
+interface TailFrom extends KnownPoints {
   readonly position: number;
   readonly offset: Offset;
-  readonly recoveryPoint: Offset;
 }
 
 interface WalkStart {
@@ -186,9 +235,9 @@ async function epochsOfSealed(
 }
 
 /** Walks segment after segment. Returns those that are to be sealed anew. */
-async function walkTail(state: LogState, start: WalkStart, recoveryPoint: Offset, found: Findings): Promise<Segment[]> {
+async function walkTail(state: LogState, start: WalkStart, known: KnownPoints, found: Findings): Promise<Segment[]> {
   const walked: Segment[] = [];
-  let from: TailFrom = { position: start.position, offset: start.offset, recoveryPoint };
+  let from: TailFrom = { position: start.position, offset: start.offset, ...known };
   for (let index = start.index; index < state.segments.length; index += 1) {
     const segment = state.segments[index];
     assert(segment !== undefined, 'a segment to walk');
@@ -202,8 +251,9 @@ async function walkTail(state: LogState, start: WalkStart, recoveryPoint: Offset
       segment.nextOffset = end.offset;
       if (end.cut) await moveLaterAway(state, index, found);
       await state.health.guard('cutting the tail of a segment failed', async () => {
-        // What was recovered is durable before anybody reads it, and nothing old is left behind the end.
-        await file.truncate(end.position);
+        // What was recovered is durable before anybody reads it, and nothing old is left behind the end. Only where a
+        // sync mark alone tells damage from a tail it stays: the power can go once more before a checkpoint says so.
+        if (!found.marksNeeded || end.position === 0) await file.truncate(end.position);
         await file.sync();
       });
     } finally {
@@ -211,7 +261,7 @@ async function walkTail(state: LogState, start: WalkStart, recoveryPoint: Offset
     }
     const next = state.segments[index + 1];
     if (next === undefined) break;
-    from = { position: 0, offset: next.baseOffset, recoveryPoint };
+    from = { position: 0, offset: next.baseOffset, ...known };
   }
   return walked;
 }
@@ -232,13 +282,15 @@ async function walkOne(
   found: Findings,
 ): Promise<TailEnd> {
   const { clock, crc32c } = state.deps;
-  const size = await state.health.guard('looking at a segment failed', () => file.size());
+  const fileBytes = await state.health.guard('looking at a segment failed', () => file.size());
+  const size = segment.marks?.at ?? fileBytes;
+  segment.marks = undefined;
   const boundary = segment.nextOffset;
   // What the checkpoint knows of epochs is whole up to the recovery point, and only there.
   const history = { epochs: [...state.epochs.entries], epochsUpTo: from.recoveryPoint };
   // Shorter than what was synced: walked from its start, to see what is left.
   let at: Resync = from.position <= size ? from : { position: 0, offset: segment.baseOffset };
-  await state.health.guard('reading a segment failed', () => file.dropCache(position(0), size));
+  await state.health.guard('reading a segment failed', () => file.dropCache(position(0), fileBytes));
   for (;;) {
     const stop = await state.health.guard('reading a segment failed', () =>
       walkFile(
@@ -287,10 +339,9 @@ async function decideStop(
   const laterHolds = !isLast && (await laterHoldsBatches(state, segment));
   const decision = decideRecovery({
     segment: isLast ? 'active' : (await readSeal(state, segment)) === undefined ? 'rolled' : 'sealed',
-    fsync: config.fsync,
     stopOffset: stop.offset,
-    recoveryPoint: from.recoveryPoint,
-    boundary: isLast ? from.recoveryPoint : boundary,
+    syncedPoint: from.syncedPoint,
+    boundary: isLast ? from.syncedPoint : boundary,
     fault: stop.kind === 'end' || stop.kind === 'zeros' ? stop.kind : 'fault',
     continuation: continuation?.offset,
     laterHolds,
@@ -298,6 +349,7 @@ async function decideStop(
     recycles: config.preallocate === 'recycle',
   });
   if (decision.kind === 'damaged') {
+    if (stop.offset >= from.recoveryPoint) found.marksNeeded = true;
     state.addDamage(stop.offset, offset(decision.to), `${segment.path} at ${String(stop.position)}: ${stop.detail}`);
     if (!decision.resumes || continuation === undefined) {
       return { end: { position: size, offset: offset(decision.to), cut: false } };
@@ -364,13 +416,13 @@ async function moveLaterAway(state: LogState, index: number, found: Findings): P
 }
 
 /** The last segment is closed as it is, and a new one begins: appends never go into a file that a crash has touched. */
-async function finishTail(state: LogState, recoveryPoint: Offset, logStart: Offset): Promise<void> {
+async function finishTail(state: LogState, syncedPoint: Offset, logStart: Offset): Promise<void> {
   const last = state.segments.at(-1);
   assert(last !== undefined, 'there is a segment');
-  const end = offset(Math.max(last.nextOffset, recoveryPoint, logStart));
+  const end = offset(Math.max(last.nextOffset, syncedPoint, logStart));
   state.addDamage(
     offset(Math.max(last.nextOffset, logStart)),
-    offset(Math.max(recoveryPoint, last.nextOffset)),
+    offset(Math.max(syncedPoint, last.nextOffset)),
     'records that were synced are not in the files',
   );
   state.restore({ logStart: state.logStart, logEnd: end, synced: end }, state.epochs.entries);

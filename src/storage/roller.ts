@@ -3,6 +3,7 @@
 import { assert } from '../base/assert.ts';
 import type { Offset } from '../base/brands.ts';
 import { segmentFileName } from '../format/segment.ts';
+import { syncMarksAt } from '../format/sync-mark.ts';
 import type { Committer } from './committer.ts';
 import type { LogState } from './log-state.ts';
 import type { OwnerSnapshots } from './owner-snapshot.ts';
@@ -108,6 +109,8 @@ export class Roller {
     telemetry.log('debug', 'log.rolled', { directory: state.directory, baseOffset: base });
     state.runInBackground(async () => {
       await this.committer.syncSegmentEnd(old);
+      // Sealing takes the sync marks away: the checkpoint says what they said.
+      await this.committer.settleCheckpoint();
       await sealSegment(state, old);
     });
   }
@@ -117,6 +120,7 @@ export function startSegment(state: LogState, base: Offset, path: string, from: 
   const segment = new Segment(base, path, base, from.capacity);
   segment.file = from.file;
   segment.padded = from.padded;
+  if (from.padded) segment.marks = { at: syncMarksAt(from.capacity), slot: 0 };
   segment.facts = emptyFacts();
   segment.index = new SegmentIndex(state.config.indexIntervalBytes);
   return segment;

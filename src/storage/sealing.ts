@@ -26,6 +26,7 @@ export async function sealSegment(state: LogState, segment: Segment): Promise<vo
         await file.sync();
       });
       segment.padded = false;
+      segment.marks = undefined;
     }
     await writeDerivedFiles(state, segment);
     await state.health.guard('closing a segment failed', () => segment.close());

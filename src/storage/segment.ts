@@ -70,6 +70,10 @@ export class Segment {
   /** What lies at and above this position was appended by this process, after its checksum was checked. */
   appendedFrom = 0;
   removed = false;
+  /** Where its sync marks begin, and which of the two is written next; undefined: it has none yet. */
+  marks: { readonly at: number; readonly slot: number } | undefined;
+  /** Covered by an fdatasync of this segment that has returned. */
+  synced: { readonly offset: Offset; readonly position: number };
   /** A walk that makes facts and indexes anew: one at a time, for all who want it. */
   rebuilding: Promise<void> | undefined;
   /** The last writing of index files and seal. */
@@ -88,6 +92,7 @@ export class Segment {
     this.padded = false;
     this.named = Promise.resolve();
     this.lastAppendMs = -1;
+    this.synced = { offset: baseOffset, position: 0 };
   }
 
   /** Never kept across a wait: the one that is replaced is let go. */

@@ -13,6 +13,7 @@ import { loadFacts } from './segment-loader.ts';
 import { sidePath, withFile } from './sealing.ts';
 import { emptyFacts, type Segment, type SegmentFacts } from './segment.ts';
 import { SegmentIndex } from './segment-index.ts';
+import { clearSyncMarks } from './sync-marks.ts';
 import { startActive } from './recovery.ts';
 import { unlinkIfThere } from './small-file.ts';
 
@@ -151,6 +152,7 @@ async function clearTail(state: LogState, segment: Segment, cut: CutPlace): Prom
         await quarantineBytes(state.deps, file, cut.position, size, `truncated to offset ${String(cut.offset)}`);
         // Cleared and not cut off: somebody may still hold a slice of the mapping.
         await file.writeZeros(position(cut.position), size - cut.position);
+        await clearSyncMarks(segment, file);
         await file.sync();
       } finally {
         await file.close();
@@ -159,6 +161,7 @@ async function clearTail(state: LogState, segment: Segment, cut: CutPlace): Prom
     state.metrics.quarantinedBytes.add(size - cut.position);
   }
   segment.mapped?.verified.cut(cut.position);
+  if (segment.synced.offset > cut.offset) segment.synced = { offset: cut.offset, position: cut.position };
   segment.nextOffset = cut.offset;
   segment.facts = { ...cut.facts, rolledMs: wasSealed ? state.deps.clock.wallMs() : -1 };
   segment.index = cut.index;
@@ -186,7 +189,7 @@ async function clearTail(state: LogState, segment: Segment, cut: CutPlace): Prom
   segment.retireMapping();
   segment.sealed = false;
   segment.padded = true;
-  segment.capacity = Math.max(state.config.segmentBytes, size);
+  if (segment.marks === undefined) segment.capacity = Math.max(state.config.segmentBytes, size);
   if (segment.file === undefined)
     await state.health.guard('opening a segment failed', () => segment.open(state.deps.disk));
 }

@@ -285,6 +285,7 @@ export class Writer {
       // A batch larger than a segment has one of its own; a mapping of the usual size does not reach its end.
       segment.capacity = run.bytes.length;
       segment.retireMapping();
+      if (segment.marks !== undefined && segment.capacity > segment.marks.at) segment.marks = undefined;
     }
     const startMs = state.deps.clock.bootMs();
     try {

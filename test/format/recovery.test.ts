@@ -1,12 +1,11 @@
 import { describe, expect, it } from 'vitest';
 import { decideRecovery, type RecoveryDecision, type TailFinding } from '../../src/format/recovery.ts';
 
-// The stop is at offset 100; the recovery point at 80 (above it) or 120 (below it); the next segment begins at 150.
+// The stop is at offset 100; the synced point at 80 (above it) or 120 (below it); the next segment begins at 150.
 const STOP = 100;
 const NEXT_SEGMENT = 150;
 const SEGMENTS = ['active', 'rolled', 'sealed'] as const;
 const PLACES = ['above', 'below'] as const;
-const POLICIES = ['always', 'interval', 'never'] as const;
 const FAULTS = ['end', 'zeros', 'fault'] as const;
 /** nothing: no intact batch behind the stop. here: one in this file, at 110. later: a later segment begins with one. */
 const FOLLOWS = ['nothing', 'here', 'later', 'here and later'] as const;
@@ -14,7 +13,6 @@ const FOLLOWS = ['nothing', 'here', 'later', 'here and later'] as const;
 interface Case {
   readonly segment: (typeof SEGMENTS)[number];
   readonly place: (typeof PLACES)[number];
-  readonly fsync: (typeof POLICIES)[number];
   readonly fault: (typeof FAULTS)[number];
   readonly follows: (typeof FOLLOWS)[number];
   readonly tornHeader: boolean;
@@ -33,23 +31,22 @@ function crossed<Left, Right>(left: readonly Left[], right: readonly Right[]): r
 
 function allCases(): readonly Case[] {
   const wheres = crossed(SEGMENTS, PLACES);
-  const whats = crossed(POLICIES, crossed(FAULTS, FOLLOWS));
+  const whats = crossed(FAULTS, FOLLOWS);
   const files = crossed([false, true], [false, true]);
   return crossed(crossed(wheres, whats), files)
-    .map(([[[segment, place], [fsync, [fault, follows]]], [tornHeader, recycles]]) => {
-      return { segment, place, fsync, fault, follows, tornHeader, recycles };
+    .map(([[[segment, place], [fault, follows]], [tornHeader, recycles]]) => {
+      return { segment, place, fault, follows, tornHeader, recycles };
     })
     .filter(possible);
 }
 
-function findingOf({ segment, place, fsync, fault, follows, tornHeader, recycles }: Case): TailFinding {
-  const recoveryPoint = place === 'below' ? 120 : 80;
+function findingOf({ segment, place, fault, follows, tornHeader, recycles }: Case): TailFinding {
+  const syncedPoint = place === 'below' ? 120 : 80;
   return {
     segment,
-    fsync,
     stopOffset: STOP,
-    recoveryPoint,
-    boundary: segment === 'active' ? recoveryPoint : NEXT_SEGMENT,
+    syncedPoint,
+    boundary: segment === 'active' ? syncedPoint : NEXT_SEGMENT,
     fault,
     continuation: follows.startsWith('here') ? 110 : undefined,
     laterHolds: follows.endsWith('later'),
@@ -58,70 +55,15 @@ function findingOf({ segment, place, fsync, fault, follows, tornHeader, recycles
   };
 }
 
-// What happens, written out by hand: rows by segment and place, columns by policy and what follows.
-//                                       always                                              interval, never
-//                                       nothing        here        later       both         nothing        here          later         both
+// What happens, written out by hand: rows by segment and place, columns by what follows.
 const TABLE: Readonly<Record<string, readonly string[]>> = {
-  'active above': /*  */ [
-    'cut',
-    /*     */ 'to 110',
-    '-',
-    /*    */ '-',
-    /*   */ 'cut',
-    /*     */ 'cut, a hole',
-    '-',
-    /*         */ '-',
-  ],
-  'active below': /*  */ [
-    'lost to 120',
-    'to 110',
-    '-',
-    /*    */ '-',
-    /*   */ 'lost to 120',
-    'to 110',
-    /*   */ '-',
-    /*         */ '-',
-  ],
-  'rolled above': /*  */ [
-    'cut',
-    /*     */ 'to 110',
-    'lost to 150',
-    'to 110',
-    'cut',
-    /*  */ 'cut, a hole',
-    'cut, a hole',
-    'cut, a hole',
-  ],
-  'rolled below': /*  */ [
-    'lost to 150',
-    'to 110',
-    'lost to 150',
-    'to 110',
-    'lost to 150',
-    'to 110',
-    'lost to 150',
-    'to 110',
-  ],
-  'sealed above': /*  */ [
-    'lost to 150',
-    'to 110',
-    'lost to 150',
-    'to 110',
-    'lost to 150',
-    'to 110',
-    'lost to 150',
-    'to 110',
-  ],
-  'sealed below': /*  */ [
-    'lost to 150',
-    'to 110',
-    'lost to 150',
-    'to 110',
-    'lost to 150',
-    'to 110',
-    'lost to 150',
-    'to 110',
-  ],
+  //               nothing        here           later          both
+  'active above': ['cut', 'cut, a hole', '-', '-'],
+  'active below': ['lost to 120', 'to 110', '-', '-'],
+  'rolled above': ['cut', 'cut, a hole', 'cut, a hole', 'cut, a hole'],
+  'rolled below': ['lost to 150', 'to 110', 'lost to 150', 'to 110'],
+  'sealed above': ['lost to 150', 'to 110', 'lost to 150', 'to 110'],
+  'sealed below': ['lost to 150', 'to 110', 'lost to 150', 'to 110'],
 };
 
 function described(decision: RecoveryDecision): string {
@@ -132,20 +74,19 @@ function described(decision: RecoveryDecision): string {
 describe('decideRecovery', () => {
   it('decides every combination as the table says', () => {
     const cases = allCases();
-    expect(cases).toHaveLength(600);
+    expect(cases).toHaveLength(200);
     for (const each of cases) {
-      const column = FOLLOWS.indexOf(each.follows) + (each.fsync === 'always' ? 0 : FOLLOWS.length);
+      const column = FOLLOWS.indexOf(each.follows);
       const expected = TABLE[`${each.segment} ${each.place}`]?.[column];
       expect(described(decideRecovery(findingOf(each))), JSON.stringify(each)).toBe(expected);
     }
   });
 
-  it('never cuts below the recovery point, in a sealed segment, or before what an answer may have promised', () => {
+  it('never cuts below the synced point or in a sealed segment', () => {
     for (const each of allCases()) {
       if (decideRecovery(findingOf(each)).kind !== 'cut') continue;
       expect(each.place, JSON.stringify(each)).toBe('above');
       expect(each.segment, JSON.stringify(each)).not.toBe('sealed');
-      if (each.fsync === 'always') expect(each.follows, JSON.stringify(each)).toBe('nothing');
     }
   });
 
@@ -162,7 +103,6 @@ describe('decideRecovery', () => {
     const finding = findingOf({
       segment: 'sealed',
       place: 'below',
-      fsync: 'always',
       fault: 'fault',
       follows: 'here',
       tornHeader: false,
