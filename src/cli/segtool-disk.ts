@@ -32,14 +32,23 @@ export function openPath(given: string, addonPath: () => string, showProgress: b
   const addon = loadAddon(addonPath());
   const progress = new Progress(showProgress);
   const disk: Disk = openDisk(root, addon);
-  const deps: ToolDeps = { disk, clock: bootClock(addon), crc32c, compression, progress: (bytes) => { progress.add(bytes); } };
+  const deps: ToolDeps = {
+    disk,
+    clock: bootClock(addon),
+    crc32c,
+    compression,
+    progress: (bytes) => {
+      progress.add(bytes);
+    },
+  };
   return { deps, root, path: relative(root, absolute).split(sep).join('/'), isLive: isLive(root), progress };
 }
 
 function dataDirectory(folder: string): string | undefined {
   let at = folder;
   for (let level = 0; level <= LEVELS_UP; level += 1) {
-    if (existsSync(join(at, 'store.json')) || existsSync(join(at, 'superblock')) || existsSync(join(at, 'topics'))) return at;
+    if (existsSync(join(at, 'store.json')) || existsSync(join(at, 'superblock')) || existsSync(join(at, 'topics')))
+      return at;
     at = dirname(at);
   }
   return undefined;

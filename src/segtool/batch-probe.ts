@@ -65,7 +65,8 @@ export class BatchProbe {
       patches.push(this.patch(at, bytes, BATCH_LENGTH_AT, u32(length - BATCH_LENGTH_OVERHEAD)));
     const base = readI64(bytes, BASE_OFFSET_AT);
     // One bit of the upper ones: what a batch of elsewhere has there is not known.
-    if ((base === undefined || base < 0) && isOneBit(bytes, expected)) patches.push(this.patch(at, bytes, BASE_OFFSET_AT, i64(expected)));
+    if ((base === undefined || base < 0) && isOneBit(bytes, expected))
+      patches.push(this.patch(at, bytes, BASE_OFFSET_AT, i64(expected)));
     return this.checked(at, bytes, patches);
   }
 
@@ -87,7 +88,9 @@ export class BatchProbe {
 
   private checked(at: number, bytes: Uint8Array, patches: readonly Patch[]): ProbedBatch | undefined {
     const found = checkBatch(bytes, 0, this.crc32c);
-    return found.ok && found.size === bytes.length ? { position: at, size: found.size, header: found.header, bytes, patches } : undefined;
+    return found.ok && found.size === bytes.length
+      ? { position: at, size: found.size, header: found.header, bytes, patches }
+      : undefined;
   }
 
   private async bytes(at: number, size: number): Promise<Uint8Array> {

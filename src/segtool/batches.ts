@@ -35,7 +35,11 @@ const PIECE_BYTES = 1024 * 1024;
 const RECORDS_BYTES_MAX = 256 * 1024 * 1024;
 
 /** Works past damage: every batch that is given was checked. Header fields that repair would write back are as repair writes them. */
-export async function* readBatches(deps: ToolDeps, log: LogReport, bounds: OffsetBounds = {}): AsyncGenerator<FoundBatch | Skipped> {
+export async function* readBatches(
+  deps: ToolDeps,
+  log: LogReport,
+  bounds: OffsetBounds = {},
+): AsyncGenerator<FoundBatch | Skipped> {
   const { from = 0, to = Number.MAX_SAFE_INTEGER } = bounds;
   let next = Math.max(log.logStart, from);
   for (const segment of log.segments) {
@@ -54,7 +58,13 @@ export async function* readBatches(deps: ToolDeps, log: LogReport, bounds: Offse
   if (next < Math.min(log.logEnd, to)) yield { kind: 'skipped', from: next, to: Math.min(log.logEnd, to) };
 }
 
-async function* readRun(deps: ToolDeps, path: string, run: { readonly position: number; readonly end: number; readonly baseOffset: number }, from: number, to: number): AsyncGenerator<FoundBatch> {
+async function* readRun(
+  deps: ToolDeps,
+  path: string,
+  run: { readonly position: number; readonly end: number; readonly baseOffset: number },
+  from: number,
+  to: number,
+): AsyncGenerator<FoundBatch> {
   const file = await deps.disk.open(path, 'read');
   try {
     let at = { position: run.position, offset: offset(run.baseOffset) };
@@ -62,15 +72,21 @@ async function* readRun(deps: ToolDeps, path: string, run: { readonly position: 
       const found: FoundBatch[] = [];
       let held = 0;
       let past = false;
-      const stop = await walkFile(file, deps.clock, deps.crc32c, { ...at, epochAtLeast: -1, to: run.end }, ({ header, position, bytes }) => {
-        past = header.baseOffset >= to;
-        if (past) return false;
-        if (header.lastOffset >= from) {
-          found.push({ kind: 'batch', path, position, header, bytes: bytes.slice() });
-          held += bytes.length;
-        }
-        return held < PIECE_BYTES;
-      });
+      const stop = await walkFile(
+        file,
+        deps.clock,
+        deps.crc32c,
+        { ...at, epochAtLeast: -1, to: run.end },
+        ({ header, position, bytes }) => {
+          past = header.baseOffset >= to;
+          if (past) return false;
+          if (header.lastOffset >= from) {
+            found.push({ kind: 'batch', path, position, header, bytes: bytes.slice() });
+            held += bytes.length;
+          }
+          return held < PIECE_BYTES;
+        },
+      );
       yield* found;
       if (stop.kind !== 'stopped' || past) return;
       at = { position: stop.position, offset: stop.offset };
@@ -89,7 +105,8 @@ export function recordsOf(compression: Compression, header: BatchHeader, bytes: 
   const codec = codecName(header.codec);
   const packed = bytes.subarray(BATCH_HEADER_BYTES);
   try {
-    const plain = codec === undefined || codec === 'none' ? packed : compression.decompress(codec, packed, RECORDS_BYTES_MAX);
+    const plain =
+      codec === undefined || codec === 'none' ? packed : compression.decompress(codec, packed, RECORDS_BYTES_MAX);
     return { ok: true, records: decodeRecords(plain, header), plainBytes: plain.length };
   } catch (error) {
     if (error instanceof DecodeError || error instanceof CompressionError) return { ok: false, reason: error.message };

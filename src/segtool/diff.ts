@@ -36,7 +36,11 @@ export async function diffLogs(first: DiffSide, second: DiffSide): Promise<reado
         note('only-second', two.header.baseOffset, two.header.lastOffset + 1);
         right.take();
       } else {
-        const same = one.header.baseOffset === two.header.baseOffset && one.header.lastOffset === two.header.lastOffset && one.header.crc === two.header.crc && one.header.leaderEpoch === two.header.leaderEpoch;
+        const same =
+          one.header.baseOffset === two.header.baseOffset &&
+          one.header.lastOffset === two.header.lastOffset &&
+          one.header.crc === two.header.crc &&
+          one.header.leaderEpoch === two.header.leaderEpoch;
         const from = Math.min(one.header.baseOffset, two.header.baseOffset);
         const to = Math.max(one.header.lastOffset, two.header.lastOffset) + 1;
         note(same ? 'same' : 'different', from, to);

@@ -56,13 +56,30 @@ export interface RecordFilter extends OffsetBounds {
 
 export function describeBatch({ path, position, header, bytes }: FoundBatch): DumpedBatch {
   return {
-    kind: 'batch', file: path, position, bytes: bytes.length, baseOffset: header.baseOffset, lastOffset: header.lastOffset, records: header.recordCount,
-    codec: codecName(header.codec) ?? String(header.codec), epoch: header.leaderEpoch, control: header.isControl, baseTimestamp: header.baseTimestamp, maxTimestamp: header.maxTimestamp,
-    producerId: header.producerId, producerEpoch: header.producerEpoch, baseSequence: header.baseSequence, crc: header.crc.toString(16).padStart(8, '0'),
+    kind: 'batch',
+    file: path,
+    position,
+    bytes: bytes.length,
+    baseOffset: header.baseOffset,
+    lastOffset: header.lastOffset,
+    records: header.recordCount,
+    codec: codecName(header.codec) ?? String(header.codec),
+    epoch: header.leaderEpoch,
+    control: header.isControl,
+    baseTimestamp: header.baseTimestamp,
+    maxTimestamp: header.maxTimestamp,
+    producerId: header.producerId,
+    producerEpoch: header.producerEpoch,
+    baseSequence: header.baseSequence,
+    crc: header.crc.toString(16).padStart(8, '0'),
   };
 }
 
-export async function* dumpRecords(deps: ToolDeps, log: LogReport, filter: RecordFilter): AsyncGenerator<DumpedRecord | Skipped | Undecodable> {
+export async function* dumpRecords(
+  deps: ToolDeps,
+  log: LogReport,
+  filter: RecordFilter,
+): AsyncGenerator<DumpedRecord | Skipped | Undecodable> {
   for await (const found of readBatches(deps, log, filter)) {
     if (found.kind === 'skipped') {
       yield found;
@@ -73,17 +90,35 @@ export async function* dumpRecords(deps: ToolDeps, log: LogReport, filter: Recor
     if (filter.since !== undefined && header.maxTimestamp < filter.since) continue;
     const decoded = recordsOf(deps.compression, header, found.bytes);
     if (!decoded.ok) {
-      yield { kind: 'undecodable', file: path, position, from: header.baseOffset, to: header.lastOffset + 1, reason: decoded.reason };
+      yield {
+        kind: 'undecodable',
+        file: path,
+        position,
+        from: header.baseOffset,
+        to: header.lastOffset + 1,
+        reason: decoded.reason,
+      };
       continue;
     }
-    for (const record of decoded.records) if (matches(record, filter)) yield { kind: 'record', record, batch: header, position, file: path };
+    for (const record of decoded.records)
+      if (matches(record, filter)) yield { kind: 'record', record, batch: header, position, file: path };
   }
 }
 
-function matches(record: LogRecord, { from = 0, to = Number.MAX_SAFE_INTEGER, key, header, since }: RecordFilter): boolean {
+function matches(
+  record: LogRecord,
+  { from = 0, to = Number.MAX_SAFE_INTEGER, key, header, since }: RecordFilter,
+): boolean {
   if (record.offset < from || record.offset >= to || (since !== undefined && record.timestamp < since)) return false;
   if (key !== undefined && (record.key === null || !sameBytes(record.key, key))) return false;
-  return header === undefined || record.headers.some((each) => each.key === header.name && (header.value === undefined || (each.value !== null && sameBytes(each.value, header.value))));
+  return (
+    header === undefined ||
+    record.headers.some(
+      (each) =>
+        each.key === header.name &&
+        (header.value === undefined || (each.value !== null && sameBytes(each.value, header.value))),
+    )
+  );
 }
 
 export function sameBytes(left: Uint8Array, right: Uint8Array): boolean {
@@ -111,5 +146,11 @@ export function jsonBytes(bytes: Uint8Array | null): JsonBytes {
 }
 
 export function jsonRecord({ offset, timestamp, key, value, headers }: LogRecord): JsonRecord {
-  return { offset, timestamp, key: jsonBytes(key), value: jsonBytes(value), headers: headers.map((each) => ({ key: each.key, value: jsonBytes(each.value) })) };
+  return {
+    offset,
+    timestamp,
+    key: jsonBytes(key),
+    value: jsonBytes(value),
+    headers: headers.map((each) => ({ key: each.key, value: jsonBytes(each.value) })),
+  };
 }

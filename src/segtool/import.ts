@@ -18,14 +18,29 @@ const BATCH_RECORDS = 1000;
 const BATCH_BYTES = 256 * 1024;
 
 /** Resolves to the number of records. Offsets count from 0. */
-export async function importRecords(deps: ToolDeps, storage: StorageDeps, directory: string, lines: AsyncIterable<string>, codec: CodecName): Promise<number> {
-  if ((await deps.disk.exists(directory)) && (await deps.disk.readDirectory(directory)).length > 0) throw new ImportError(`${directory} is not empty`);
-  const log = await PartitionLog.open(storage, directory, { ...LOG_CONFIG_DEFAULT, fsync: 'interval', preallocate: 'none' }, { clean: false, create: true });
+export async function importRecords(
+  deps: ToolDeps,
+  storage: StorageDeps,
+  directory: string,
+  lines: AsyncIterable<string>,
+  codec: CodecName,
+): Promise<number> {
+  if ((await deps.disk.exists(directory)) && (await deps.disk.readDirectory(directory)).length > 0)
+    throw new ImportError(`${directory} is not empty`);
+  const log = await PartitionLog.open(
+    storage,
+    directory,
+    { ...LOG_CONFIG_DEFAULT, fsync: 'interval', preallocate: 'none' },
+    { clean: false, create: true },
+  );
   let records: RecordInput[] = [];
   let [bytes, total, number] = [0, 0, 0];
   const flush = async (): Promise<void> => {
     if (records.length === 0) return;
-    const batch = encodeBatch({ records, codec, compress: (name, plain) => deps.compression.compress(name, plain) }, deps.crc32c);
+    const batch = encodeBatch(
+      { records, codec, compress: (name, plain) => deps.compression.compress(name, plain) },
+      deps.crc32c,
+    );
     const checked = checkBatch(batch, 0, deps.crc32c);
     if (!checked.ok) throw new ImportError(`records ${String(total)} on: ${checked.detail}`);
     const result = log.append(batch, [{ at: 0, size: checked.size, header: checked.header }], leaderEpoch(0));
@@ -62,7 +77,8 @@ function parseRecord(line: string, number: number): RecordInput {
   if (typeof value !== 'object' || value === null) return wrong('not an object');
   const timestamp: unknown = Reflect.get(value, 'timestamp');
   const headers: unknown = Reflect.get(value, 'headers') ?? [];
-  if (typeof timestamp !== 'number' || !Number.isSafeInteger(timestamp) || timestamp < -1) return wrong('timestamp is not a whole number of milliseconds');
+  if (typeof timestamp !== 'number' || !Number.isSafeInteger(timestamp) || timestamp < -1)
+    return wrong('timestamp is not a whole number of milliseconds');
   if (!Array.isArray(headers)) return wrong('headers is not a list');
   return {
     timestamp,

@@ -99,19 +99,42 @@ function shown(log: LogReport, gathered: ReadonlyMap<number, Gathered> | undefin
     const { facts, faults, nextOffset } = segment.scan;
     const more = gathered?.get(segment.baseOffset);
     return {
-      baseOffset: segment.baseOffset, nextOffset, file: segment.path, fileBytes: segment.fileBytes, bytes: facts.size, batches: facts.batchCount, records: facts.recordCount,
-      codecs: more?.codecs ?? {}, firstTimestamp: facts.firstTimestamp, maxTimestamp: facts.maxTimestamp, firstEpoch: facts.firstEpoch, lastEpoch: facts.lastEpoch,
+      baseOffset: segment.baseOffset,
+      nextOffset,
+      file: segment.path,
+      fileBytes: segment.fileBytes,
+      bytes: facts.size,
+      batches: facts.batchCount,
+      records: facts.recordCount,
+      codecs: more?.codecs ?? {},
+      firstTimestamp: facts.firstTimestamp,
+      maxTimestamp: facts.maxTimestamp,
+      firstEpoch: facts.firstEpoch,
+      lastEpoch: facts.lastEpoch,
       producers: [...(more?.producers ?? [])].toSorted((left, right) => left - right),
-      index: segment.offsetIndex, timeIndex: segment.timeIndex, seal: segment.seal.state,
+      index: segment.offsetIndex,
+      timeIndex: segment.timeIndex,
+      seal: segment.seal.state,
       lost: faults.filter(({ kind }) => kind === 'lost').map(({ from, to }) => ({ from, to })),
     };
   });
-  const sum = (of: (segment: SegmentFactsShown) => number): number => segments.reduce((total, segment) => total + of(segment), 0);
+  const sum = (of: (segment: SegmentFactsShown) => number): number =>
+    segments.reduce((total, segment) => total + of(segment), 0);
   const checkpoint = log.files.checkpoint.value;
   return {
-    log: log.target.label, directory: log.target.directory, logStart: log.logStart, logEnd: log.logEnd,
-    recoveryPoint: checkpoint?.recoveryPoint, highWatermark: checkpoint?.highWatermark, stoppedCleanly: checkpoint?.clean === true,
-    epochs: log.epochs.map(({ epoch, startOffset }) => ({ epoch, startOffset })), segments,
-    bytes: sum(({ bytes }) => bytes), batches: sum(({ batches }) => batches), records: sum(({ records }) => records), lost: log.lost, findings: log.findings.length,
+    log: log.target.label,
+    directory: log.target.directory,
+    logStart: log.logStart,
+    logEnd: log.logEnd,
+    recoveryPoint: checkpoint?.recoveryPoint,
+    highWatermark: checkpoint?.highWatermark,
+    stoppedCleanly: checkpoint?.clean === true,
+    epochs: log.epochs.map(({ epoch, startOffset }) => ({ epoch, startOffset })),
+    segments,
+    bytes: sum(({ bytes }) => bytes),
+    batches: sum(({ batches }) => batches),
+    records: sum(({ records }) => records),
+    lost: log.lost,
+    findings: log.findings.length,
   };
 }

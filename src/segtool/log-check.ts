@@ -87,16 +87,28 @@ class LogChecker {
     const last = this.segments.at(-1);
     const logEnd = this.withStrays(Math.max(last?.boundary ?? 0, checkpoint?.recoveryPoint ?? 0, logStart));
     if (target.only === undefined) {
-      if (last === undefined && logEnd > logStart) this.noteLost('SEGMENT_MISSING', target.directory, logStart, logEnd, 'the directory holds no segment');
+      if (last === undefined && logEnd > logStart)
+        this.noteLost('SEGMENT_MISSING', target.directory, logStart, logEnd, 'the directory holds no segment');
       this.checkPlace(checkpoint, logEnd);
       for (const name of files.snapshots) await this.checkSnapshot(name);
     }
-    return { target, files, segments: this.segments, findings: this.findings, logStart, logEnd, lost: merged(this.lost), epochs: checkpoint !== undefined && !checkpoint.epochsCut ? checkpoint.epochs : this.epochs };
+    return {
+      target,
+      files,
+      segments: this.segments,
+      findings: this.findings,
+      logStart,
+      logEnd,
+      lost: merged(this.lost),
+      epochs: checkpoint !== undefined && !checkpoint.epochsCut ? checkpoint.epochs : this.epochs,
+    };
   }
 
   /** The log goes on in batches that lie elsewhere: their segments were swapped. */
   private withStrays(end: number): number {
-    const strays = this.segments.flatMap(({ scan }) => scan.strays).toSorted((left, right) => left.header.baseOffset - right.header.baseOffset);
+    const strays = this.segments
+      .flatMap(({ scan }) => scan.strays)
+      .toSorted((left, right) => left.header.baseOffset - right.header.baseOffset);
     let next = end;
     let epoch = this.epochs.at(-1)?.epoch ?? -1;
     for (const { header } of strays) {
@@ -112,9 +124,17 @@ class LogChecker {
     const path = within(files.directory, 'checkpoint');
     const code = CHECKPOINT_FINDINGS[files.checkpoint.kind];
     if (code !== undefined) this.add(code, path, files.checkpoint.kind);
-    if (first !== undefined && first > logStart) this.noteLost('SEGMENT_MISSING', this.logPath(logStart), logStart, first, `the log begins at ${String(logStart)}, the first segment at ${String(first)}`);
+    if (first !== undefined && first > logStart)
+      this.noteLost(
+        'SEGMENT_MISSING',
+        this.logPath(logStart),
+        logStart,
+        first,
+        `the log begins at ${String(logStart)}, the first segment at ${String(first)}`,
+      );
     for (const name of files.orphans) this.add('ORPHAN_FILE', within(files.directory, name), 'its .log is not there');
-    for (const name of files.leftovers) this.add('LEFTOVER_FILE', within(files.directory, name), 'left by a crash, or kept for the next segment');
+    for (const name of files.leftovers)
+      this.add('LEFTOVER_FILE', within(files.directory, name), 'left by a crash, or kept for the next segment');
   }
 
   /** The recovery point names a segment and a place in it. */
@@ -123,15 +143,40 @@ class LogChecker {
     const segment = this.segments.find(({ baseOffset }) => baseOffset === checkpoint.segmentBase);
     const path = within(this.files.directory, 'checkpoint');
     if (segment === undefined) {
-      if (this.segments.length > 0) this.add('CHECKPOINT_WRONG', path, `it names the segment ${String(checkpoint.segmentBase)}, which is not there`);
+      if (this.segments.length > 0)
+        this.add(
+          'CHECKPOINT_WRONG',
+          path,
+          `it names the segment ${String(checkpoint.segmentBase)}, which is not there`,
+        );
       return;
     }
-    const run = segment.scan.runs.find((each) => each.position <= checkpoint.segmentPosition && checkpoint.segmentPosition <= each.end);
+    const run = segment.scan.runs.find(
+      (each) => each.position <= checkpoint.segmentPosition && checkpoint.segmentPosition <= each.end,
+    );
     if (checkpoint.segmentPosition > segment.fileBytes && segment.scan.faults.length === 0)
-      this.add('CHECKPOINT_WRONG', path, `position ${String(checkpoint.segmentPosition)} lies behind the end of the segment`);
-    else if (run !== undefined && run.end === checkpoint.segmentPosition && run.nextOffset < checkpoint.recoveryPoint && segment.scan.faults.length === 0)
-      this.add('CHECKPOINT_WRONG', path, `recovery point ${String(checkpoint.recoveryPoint)}, the segment has ${String(run.nextOffset)} there`);
-    if (logEnd < checkpoint.highWatermark) this.add('CHECKPOINT_WRONG', path, `high watermark ${String(checkpoint.highWatermark)} behind the end ${String(logEnd)}`);
+      this.add(
+        'CHECKPOINT_WRONG',
+        path,
+        `position ${String(checkpoint.segmentPosition)} lies behind the end of the segment`,
+      );
+    else if (
+      run !== undefined &&
+      run.end === checkpoint.segmentPosition &&
+      run.nextOffset < checkpoint.recoveryPoint &&
+      segment.scan.faults.length === 0
+    )
+      this.add(
+        'CHECKPOINT_WRONG',
+        path,
+        `recovery point ${String(checkpoint.recoveryPoint)}, the segment has ${String(run.nextOffset)} there`,
+      );
+    if (logEnd < checkpoint.highWatermark)
+      this.add(
+        'CHECKPOINT_WRONG',
+        path,
+        `high watermark ${String(checkpoint.highWatermark)} behind the end ${String(logEnd)}`,
+      );
   }
 
   private async checkSegment(base: number, nextBase: number | undefined): Promise<void> {
@@ -144,21 +189,37 @@ class LogChecker {
     }
   }
 
-  private async checkOpenSegment(file: DiskFile, path: string, base: number, nextBase: number | undefined): Promise<void> {
+  private async checkOpenSegment(
+    file: DiskFile,
+    path: string,
+    base: number,
+    nextBase: number | undefined,
+  ): Promise<void> {
     const checkpoint = this.files.checkpoint.value;
     const isLast = nextBase === undefined;
     const fileBytes = await file.size();
     const seal = await this.readSeal(base, nextBase);
-    const atRest = isLast && checkpoint?.clean === true && checkpoint.segmentBase === base ? checkpoint.active : undefined;
+    const atRest =
+      isLast && checkpoint?.clean === true && checkpoint.segmentBase === base ? checkpoint.active : undefined;
     // Its own seal says where it ends: what is missing from there to the next segment was another one.
-    const sealedEnd = seal.state === 'good' && seal.value !== undefined && seal.value.nextOffset <= (nextBase ?? 0) ? seal.value.nextOffset : undefined;
+    const sealedEnd =
+      seal.state === 'good' && seal.value !== undefined && seal.value.nextOffset <= (nextBase ?? 0)
+        ? seal.value.nextOffset
+        : undefined;
     const recoveryPoint = isLast ? (checkpoint?.recoveryPoint ?? base) : Number.POSITIVE_INFINITY;
     const wish: ScanWish = {
-      path, baseOffset: base, boundary: sealedEnd ?? nextBase ?? (atRest === undefined ? undefined : checkpoint?.recoveryPoint), to: fileBytes, recoveryPoint,
+      path,
+      baseOffset: base,
+      boundary: sealedEnd ?? nextBase ?? (atRest === undefined ? undefined : checkpoint?.recoveryPoint),
+      to: fileBytes,
+      recoveryPoint,
       epochAtLeast: this.epochs.at(-1)?.epoch ?? -1,
       ...this.history(seal.value, checkpoint),
     };
-    const [offsets, times] = [await this.readIndex(base, 'index', fileBytes), await this.readIndex(base, 'timeindex', fileBytes)];
+    const [offsets, times] = [
+      await this.readIndex(base, 'index', fileBytes),
+      await this.readIndex(base, 'timeindex', fileBytes),
+    ];
     const indexes = new IndexCheck(offsets, times);
     const visit = this.options.visit?.(base);
     const scan = await scanSegment(this.deps, file, wish, (header, at, bytes, maxBefore) => {
@@ -167,46 +228,88 @@ class LogChecker {
     });
     for (const entry of scan.epochs) if (entry.epoch > (this.epochs.at(-1)?.epoch ?? -1)) this.epochs.push(entry);
     const before = this.findings.length;
-    const gap = sealedEnd !== undefined && nextBase !== undefined && sealedEnd < nextBase ? { from: sealedEnd, to: nextBase } : undefined;
+    const gap =
+      sealedEnd !== undefined && nextBase !== undefined && sealedEnd < nextBase
+        ? { from: sealedEnd, to: nextBase }
+        : undefined;
     for (const fault of scan.faults) this.noteFault(path, fault, fileBytes, base, nextBase);
     if (atRest?.crc !== undefined && scan.facts.crc !== undefined && scan.facts.crc !== atRest.crc)
-      this.add('CHECKPOINT_WRONG', within(this.files.directory, 'checkpoint'), `checksum of the active segment ${hex(scan.facts.crc)}, the checkpoint says ${hex(atRest.crc)}`);
+      this.add(
+        'CHECKPOINT_WRONG',
+        within(this.files.directory, 'checkpoint'),
+        `checksum of the active segment ${hex(scan.facts.crc)}, the checkpoint says ${hex(atRest.crc)}`,
+      );
     this.noteTail(path, scan, fileBytes, isLast, atRest !== undefined);
     const hasIndexes = !isLast || atRest !== undefined;
     const clean = scan.faults.length === 0;
-    const states = hasIndexes && clean ? this.noteIndexes(base, indexes, scan) : { offsetIndex: clean ? 'none' : 'unjudged', timeIndex: clean ? 'none' : 'unjudged' };
+    const states =
+      hasIndexes && clean
+        ? this.noteIndexes(base, indexes, scan)
+        : { offsetIndex: clean ? 'none' : 'unjudged', timeIndex: clean ? 'none' : 'unjudged' };
     const sealState = this.noteSeal(base, seal, scan, isLast);
     this.segments.push({
-      baseOffset: base, path, fileBytes, isLast, boundary: sealedEnd ?? nextBase ?? scan.nextOffset, scan,
-      seal: { state: sealState, value: seal.value }, ...states, interval: indexes.interval,
+      baseOffset: base,
+      path,
+      fileBytes,
+      isLast,
+      boundary: sealedEnd ?? nextBase ?? scan.nextOffset,
+      scan,
+      seal: { state: sealState, value: seal.value },
+      ...states,
+      interval: indexes.interval,
       isSound: this.findings.slice(before).every(({ severity }) => severity === 'note'),
     });
-    if (gap !== undefined) this.noteLost('SEGMENT_MISSING', this.logPath(gap.from), gap.from, gap.to, 'a segment between two others is gone');
+    if (gap !== undefined)
+      this.noteLost(
+        'SEGMENT_MISSING',
+        this.logPath(gap.from),
+        gap.from,
+        gap.to,
+        'a segment between two others is gone',
+      );
   }
 
   /** Which epoch a batch must have: by the seal of its own segment, else by the checkpoint. */
-  private history(seal: Seal | undefined, checkpoint: Checkpoint | undefined): { epochs: readonly EpochEntry[]; epochsUpTo: number } {
-    if (checkpoint !== undefined && !checkpoint.epochsCut) return { epochs: checkpoint.epochs, epochsUpTo: checkpoint.recoveryPoint };
-    if (seal === undefined || seal.epochsCut) return { epochs: checkpoint?.epochs ?? [], epochsUpTo: checkpoint?.recoveryPoint ?? 0 };
+  private history(
+    seal: Seal | undefined,
+    checkpoint: Checkpoint | undefined,
+  ): { epochs: readonly EpochEntry[]; epochsUpTo: number } {
+    if (checkpoint !== undefined && !checkpoint.epochsCut)
+      return { epochs: checkpoint.epochs, epochsUpTo: checkpoint.recoveryPoint };
+    if (seal === undefined || seal.epochsCut)
+      return { epochs: checkpoint?.epochs ?? [], epochsUpTo: checkpoint?.recoveryPoint ?? 0 };
     const begun = seal.epochs[0]?.startOffset === seal.baseOffset || seal.facts.firstEpoch < 0;
     const first = seal.epochs[0];
-    const earlier = begun || (first !== undefined && first.epoch <= seal.facts.firstEpoch) ? [] : [{ epoch: seal.facts.firstEpoch as EpochEntry['epoch'], startOffset: seal.baseOffset }];
+    const earlier =
+      begun || (first !== undefined && first.epoch <= seal.facts.firstEpoch)
+        ? []
+        : [{ epoch: seal.facts.firstEpoch as EpochEntry['epoch'], startOffset: seal.baseOffset }];
     return { epochs: [...earlier, ...seal.epochs], epochsUpTo: seal.nextOffset };
   }
 
-  private async readSeal(base: number, nextBase: number | undefined): Promise<{ state: SealState; value: Seal | undefined; detail: string }> {
+  private async readSeal(
+    base: number,
+    nextBase: number | undefined,
+  ): Promise<{ state: SealState; value: Seal | undefined; detail: string }> {
     if (nextBase === undefined) return { state: 'none', value: undefined, detail: '' };
     const path = within(this.files.directory, sideName(base, 'seal'));
     if (!this.files.names.has(sideName(base, 'seal'))) return { state: 'missing', value: undefined, detail: 'no file' };
     const bytes = await readSmallFile(this.deps.disk, path, SEAL_BYTES_MAX);
     const decoded = bytes === undefined ? undefined : decodeSeal(bytes, this.deps.crc32c);
-    if (decoded?.ok !== true) return { state: 'damaged', value: undefined, detail: decoded?.reason ?? 'too large for a seal' };
+    if (decoded?.ok !== true)
+      return { state: 'damaged', value: undefined, detail: decoded?.reason ?? 'too large for a seal' };
     const seal = decoded.value;
-    if (seal.baseOffset !== base) return { state: 'wrong', value: undefined, detail: `it is that of segment ${String(seal.baseOffset)}` };
+    if (seal.baseOffset !== base)
+      return { state: 'wrong', value: undefined, detail: `it is that of segment ${String(seal.baseOffset)}` };
     return { state: 'good', value: seal, detail: '' };
   }
 
-  private noteSeal(base: number, seal: { state: SealState; value: Seal | undefined; detail: string }, scan: SegmentScan, isLast: boolean): SealState {
+  private noteSeal(
+    base: number,
+    seal: { state: SealState; value: Seal | undefined; detail: string },
+    scan: SegmentScan,
+    isLast: boolean,
+  ): SealState {
     const path = within(this.files.directory, sideName(base, 'seal'));
     if (isLast) return 'none';
     if (seal.state === 'missing') {
@@ -223,10 +326,18 @@ class LogChecker {
     return 'wrong';
   }
 
-  private noteIndexes(base: number, indexes: IndexCheck, scan: SegmentScan): { offsetIndex: string; timeIndex: string } {
-    const [index, times] = [within(this.files.directory, sideName(base, 'index')), within(this.files.directory, sideName(base, 'timeindex'))];
+  private noteIndexes(
+    base: number,
+    indexes: IndexCheck,
+    scan: SegmentScan,
+  ): { offsetIndex: string; timeIndex: string } {
+    const [index, times] = [
+      within(this.files.directory, sideName(base, 'index')),
+      within(this.files.directory, sideName(base, 'timeindex')),
+    ];
     const { offsetState, timeState } = indexes;
-    if (scan.facts.batchCount === 0 && offsetState === 'missing' && timeState === 'missing') return { offsetIndex: 'none', timeIndex: 'none' };
+    if (scan.facts.batchCount === 0 && offsetState === 'missing' && timeState === 'missing')
+      return { offsetIndex: 'none', timeIndex: 'none' };
     if (offsetState === 'missing') this.add('INDEX_MISSING', index, 'no file');
     if (offsetState === 'wrong') this.add('INDEX_WRONG', index, 'an entry is not that of a batch');
     if (offsetState === 'incomplete') this.add('INDEX_INCOMPLETE', index, 'entries do not keep one distance');
@@ -253,7 +364,9 @@ class LogChecker {
     if (!isLast) {
       const end = scan.faults.at(-1)?.end ?? size;
       if (fileBytes > Math.max(end, size) && scan.nextOffset >= 0 && scan.faults.length === 0)
-        this.add('BYTES_BEHIND_END', path, `${String(fileBytes - size)} bytes behind the last batch`, { position: size });
+        this.add('BYTES_BEHIND_END', path, `${String(fileBytes - size)} bytes behind the last batch`, {
+          position: size,
+        });
       return;
     }
     // Behind the end that a clean stop recorded there is only prepared space.
@@ -273,7 +386,9 @@ class LogChecker {
     this.lost.push({ from, to });
     const offsets = { from, to };
     const known = this.files.knownLosses.some((loss) => loss.from <= from && to <= loss.to) && position === undefined;
-    this.findings.push(finding(known ? 'KNOWN_LOSS' : code, path, detail, position === undefined ? { offsets } : { offsets, position }));
+    this.findings.push(
+      finding(known ? 'KNOWN_LOSS' : code, path, known ? 'marked by an earlier repair' : detail, position === undefined ? { offsets } : { offsets, position }),
+    );
   }
 
   private add(code: FindingCode, path: string, detail: string, place: { position?: number } = {}): void {

@@ -93,11 +93,17 @@ function decodeLosses(bytes: Uint8Array): readonly KnownLoss[] {
 
 function isLoss(value: unknown): value is KnownLoss {
   return (
-    typeof value === 'object' && value !== null && 'from' in value && 'to' in value &&
-    Number.isSafeInteger(value.from) && Number.isSafeInteger(value.to)
+    typeof value === 'object' &&
+    value !== null &&
+    'from' in value &&
+    'to' in value &&
+    Number.isSafeInteger(value.from) &&
+    Number.isSafeInteger(value.to)
   );
 }
 
 export function encodeLosses(losses: readonly KnownLoss[]): Uint8Array {
-  return new TextEncoder().encode(`${JSON.stringify({ version: 1, losses: losses.map(({ from, to }) => ({ from, to })) })}\n`);
+  return new TextEncoder().encode(
+    `${JSON.stringify({ version: 1, losses: losses.map(({ from, to }) => ({ from, to })) })}\n`,
+  );
 }

@@ -9,7 +9,16 @@ import { QUARANTINE_DIRECTORY } from '../storage/quarantine.ts';
 import { emptyFacts } from '../storage/segment.ts';
 import { SegmentIndex } from '../storage/segment-index.ts';
 import { encodeLosses } from './log-files.ts';
-import { readJournal, repairDirectory, repairIds, stateOf, writeJournal, type Change, type FileState, type Journal } from './repair-journal.ts';
+import {
+  readJournal,
+  repairDirectory,
+  repairIds,
+  stateOf,
+  writeJournal,
+  type Change,
+  type FileState,
+  type Journal,
+} from './repair-journal.ts';
 import type { CheckpointDraft, LogPlan, Piece, PlanStep } from './repair-plan.ts';
 import { within, type ToolDeps } from './tool.ts';
 
@@ -32,10 +41,12 @@ async function nextRepair(deps: ToolDeps): Promise<string> {
 
 /** A preparation without a record holds only copies. */
 async function discard(disk: Disk, directory: string): Promise<void> {
-  if (await disk.exists(`${directory}/journal.json`)) throw new RepairRefused(`${directory}/journal.json cannot be read; look at it before anything else`);
+  if (await disk.exists(`${directory}/journal.json`))
+    throw new RepairRefused(`${directory}/journal.json cannot be read; look at it before anything else`);
   for (const { name, kind } of await disk.readDirectory(directory)) {
     if (kind === 'directory') {
-      for (const entry of await disk.readDirectory(`${directory}/${name}`)) await disk.unlink(`${directory}/${name}/${entry.name}`);
+      for (const entry of await disk.readDirectory(`${directory}/${name}`))
+        await disk.unlink(`${directory}/${name}/${entry.name}`);
       await disk.removeDirectory(`${directory}/${name}`);
     } else await disk.unlink(`${directory}/${name}`);
   }
@@ -43,7 +54,11 @@ async function discard(disk: Disk, directory: string): Promise<void> {
 }
 
 /** Writes everything new and the record; the log itself is untouched when it resolves. Undefined: there is nothing to do. */
-export async function prepareRepair(deps: ToolDeps, copy: ToolDeps | undefined, plans: readonly LogPlan[]): Promise<Journal | undefined> {
+export async function prepareRepair(
+  deps: ToolDeps,
+  copy: ToolDeps | undefined,
+  plans: readonly LogPlan[],
+): Promise<Journal | undefined> {
   const id = await nextRepair(deps);
   const preparation = new Preparation(deps, copy, repairDirectory(id));
   await preparation.begin();
@@ -82,17 +97,33 @@ class Preparation {
   async step(directory: string, step: PlanStep): Promise<void> {
     const path = (name: string): string => within(directory, name);
     if (step.kind === 'remove') await this.put(path(step.name), undefined, step.why);
-    else if (step.kind === 'marker') await this.put(path(segmentFileName(step.base, 'log')), writeBytes(new Uint8Array(0)), step.why);
-    else if (step.kind === 'losses') await this.put(path('losses.json'), writeBytes(encodeLosses(step.losses)), step.why);
-    else if (step.kind === 'checkpoint') await this.put(path('checkpoint'), writeBytes(await this.checkpoint(directory, step.draft)), step.why);
+    else if (step.kind === 'marker')
+      await this.put(path(segmentFileName(step.base, 'log')), writeBytes(new Uint8Array(0)), step.why);
+    else if (step.kind === 'losses')
+      await this.put(path('losses.json'), writeBytes(encodeLosses(step.losses)), step.why);
+    else if (step.kind === 'checkpoint')
+      await this.put(path('checkpoint'), writeBytes(await this.checkpoint(directory, step.draft)), step.why);
     else if (step.kind === 'segment') {
-      const made = await this.put(path(segmentFileName(step.base, 'log')), (file) => this.copyPieces(file, step.pieces), step.why);
-      await this.derive(directory, step, made ?? path(segmentFileName(step.base, 'log')), step.pieces.reduce((sum, piece) => sum + piece.end - piece.position, 0));
+      const made = await this.put(
+        path(segmentFileName(step.base, 'log')),
+        (file) => this.copyPieces(file, step.pieces),
+        step.why,
+      );
+      await this.derive(
+        directory,
+        step,
+        made ?? path(segmentFileName(step.base, 'log')),
+        step.pieces.reduce((sum, piece) => sum + piece.end - piece.position, 0),
+      );
     } else await this.derive(directory, step, path(segmentFileName(step.base, 'log')), step.bytes);
   }
 
   /** Resolves to where the new file lies; undefined: what is there is the same already. */
-  private async put(path: string, write: ((file: DiskFile) => Promise<void>) | undefined, why: string): Promise<string | undefined> {
+  private async put(
+    path: string,
+    write: ((file: DiskFile) => Promise<void>) | undefined,
+    why: string,
+  ): Promise<string | undefined> {
     const { disk } = this.deps;
     const before = await stateOf(this.deps, path);
     const made = `${this.directory}/new/${String(this.changes.length)}`;
@@ -138,14 +169,35 @@ class Preparation {
   }
 
   /** Walks the segment, which proves the bytes once more, and writes what is derived from it. */
-  private async derive(directory: string, how: { readonly base: number; readonly isLast: boolean; readonly rolledMs: number; readonly interval: number; readonly epochBefore: number; readonly why: string }, log: string, bytes: number): Promise<void> {
+  private async derive(
+    directory: string,
+    how: {
+      readonly base: number;
+      readonly isLast: boolean;
+      readonly rolledMs: number;
+      readonly interval: number;
+      readonly epochBefore: number;
+      readonly why: string;
+    },
+    log: string,
+    bytes: number,
+  ): Promise<void> {
     const walked = await walkWhole(this.deps, log, how.base, bytes, how.interval, how.epochBefore);
-    const path = (suffix: 'index' | 'timeindex' | 'seal'): string => within(directory, segmentFileName(how.base, suffix));
+    const path = (suffix: 'index' | 'timeindex' | 'seal'): string =>
+      within(directory, segmentFileName(how.base, suffix));
     await this.put(path('index'), writeBytes(walked.index.offsetBytes), how.why);
     await this.put(path('timeindex'), writeBytes(walked.index.timeBytes), how.why);
     if (how.isLast) return;
     const { facts, epochs, nextOffset } = walked;
-    const seal = encodeSeal({ baseOffset: offset(how.base), nextOffset: offset(nextOffset), facts: { ...facts, crc: facts.crc ?? 0, rolledMs: how.rolledMs }, epochs }, this.deps.crc32c);
+    const seal = encodeSeal(
+      {
+        baseOffset: offset(how.base),
+        nextOffset: offset(nextOffset),
+        facts: { ...facts, crc: facts.crc ?? 0, rolledMs: how.rolledMs },
+        epochs,
+      },
+      this.deps.crc32c,
+    );
     await this.put(path('seal'), writeBytes(seal), how.why);
   }
 
@@ -155,12 +207,20 @@ class Preparation {
     const change = this.changes.find(({ path }) => path === last);
     const size = change?.after?.bytes ?? (await this.dataEnd(last, draft.segmentBase));
     for (const slot of [0, 1]) {
-      const next = draft.keep === undefined
-        ? {
-            sequence: draft.sequence + slot, clean: false, recoveryPoint: offset(draft.recoveryPoint), segmentBase: offset(draft.segmentBase), segmentPosition: size,
-            logStart: offset(draft.logStart), highWatermark: offset(draft.highWatermark), epochs: draft.epochs, active: undefined,
-          }
-        : { ...draft.keep, sequence: draft.keep.sequence + 1 + slot };
+      const next =
+        draft.keep === undefined
+          ? {
+              sequence: draft.sequence + slot,
+              clean: false,
+              recoveryPoint: offset(draft.recoveryPoint),
+              segmentBase: offset(draft.segmentBase),
+              segmentPosition: size,
+              logStart: offset(draft.logStart),
+              highWatermark: offset(draft.highWatermark),
+              epochs: draft.epochs,
+              active: undefined,
+            }
+          : { ...draft.keep, sequence: draft.keep.sequence + 1 + slot };
       bytes.set(encodeCheckpoint(next, this.deps.crc32c), slot * CHECKPOINT_SLOT_BYTES);
     }
     return bytes;
@@ -173,29 +233,52 @@ class Preparation {
   }
 }
 
-async function walkWhole(deps: ToolDeps, path: string, base: number, bytes: number, interval: number, epochBefore = -1): Promise<{ index: SegmentIndex; facts: ReturnType<typeof emptyFacts>; epochs: Parameters<typeof encodeSeal>[0]['epochs']; nextOffset: number; end: number }> {
+async function walkWhole(
+  deps: ToolDeps,
+  path: string,
+  base: number,
+  bytes: number,
+  interval: number,
+  epochBefore = -1,
+): Promise<{
+  index: SegmentIndex;
+  facts: ReturnType<typeof emptyFacts>;
+  epochs: Parameters<typeof encodeSeal>[0]['epochs'];
+  nextOffset: number;
+  end: number;
+}> {
   const index = new SegmentIndex(interval);
   const facts = emptyFacts();
   const epochs: { epoch: LeaderEpoch; startOffset: Offset }[] = [];
   const file = await deps.disk.open(path, 'read');
   try {
     const to = Math.min(bytes, await file.size());
-    const stop = await walkFile(file, deps.clock, deps.crc32c, { position: 0, offset: offset(base), epochAtLeast: -1, to }, ({ header, position: at, bytes: batch }) => {
-      index.note(header.baseOffset - base, at, facts.maxTimestamp);
-      if (facts.batchCount === 0) {
-        facts.firstTimestamp = header.baseTimestamp;
-        facts.firstEpoch = header.leaderEpoch;
-      }
-      if (header.leaderEpoch > (epochs.at(-1)?.epoch ?? epochBefore)) epochs.push({ epoch: leaderEpoch(header.leaderEpoch), startOffset: offset(header.baseOffset) });
-      facts.batchCount += 1;
-      facts.recordCount += header.recordCount;
-      facts.lastEpoch = header.leaderEpoch;
-      facts.maxTimestamp = Math.max(facts.maxTimestamp, header.maxTimestamp);
-      facts.crc = deps.crc32c(batch, facts.crc);
-      facts.size = at + batch.length;
-      return true;
-    });
-    if (Number.isFinite(bytes) && stop.position !== bytes) throw new RepairRefused(`${path}: ${stop.detail} at ${String(stop.position)}, where the plan has an intact batch`);
+    const stop = await walkFile(
+      file,
+      deps.clock,
+      deps.crc32c,
+      { position: 0, offset: offset(base), epochAtLeast: -1, to },
+      ({ header, position: at, bytes: batch }) => {
+        index.note(header.baseOffset - base, at, facts.maxTimestamp);
+        if (facts.batchCount === 0) {
+          facts.firstTimestamp = header.baseTimestamp;
+          facts.firstEpoch = header.leaderEpoch;
+        }
+        if (header.leaderEpoch > (epochs.at(-1)?.epoch ?? epochBefore))
+          epochs.push({ epoch: leaderEpoch(header.leaderEpoch), startOffset: offset(header.baseOffset) });
+        facts.batchCount += 1;
+        facts.recordCount += header.recordCount;
+        facts.lastEpoch = header.leaderEpoch;
+        facts.maxTimestamp = Math.max(facts.maxTimestamp, header.maxTimestamp);
+        facts.crc = deps.crc32c(batch, facts.crc);
+        facts.size = at + batch.length;
+        return true;
+      },
+    );
+    if (Number.isFinite(bytes) && stop.position !== bytes)
+      throw new RepairRefused(
+        `${path}: ${stop.detail} at ${String(stop.position)}, where the plan has an intact batch`,
+      );
     return { index, facts, epochs, nextOffset: stop.offset, end: stop.position };
   } finally {
     await file.close();
@@ -243,7 +326,8 @@ async function exchange(deps: ToolDeps, path: string, out: Held | undefined, int
   }
   if (into === undefined || !(await disk.exists(into.at))) return;
   if (await disk.exists(path)) {
-    if (!isSame(await stateOf(deps, path), into.state)) throw new RepairRefused(`${path} was made again by somebody else while a repair was unfinished`);
+    if (!isSame(await stateOf(deps, path), into.state))
+      throw new RepairRefused(`${path} was made again by somebody else while a repair was unfinished`);
     await disk.unlink(into.at);
   } else await disk.rename(into.at, path);
   await disk.syncDirectory(folderOf(path));
@@ -258,7 +342,12 @@ function held(at: string, state: FileState | undefined): Held | undefined {
 export async function applyRepair(deps: ToolDeps, journal: Journal): Promise<Journal> {
   const directory = repairDirectory(journal.id);
   for (const [index, change] of journal.changes.entries())
-    await exchange(deps, change.path, held(`${directory}/old/${String(index)}`, change.before), held(`${directory}/new/${String(index)}`, change.after));
+    await exchange(
+      deps,
+      change.path,
+      held(`${directory}/old/${String(index)}`, change.before),
+      held(`${directory}/new/${String(index)}`, change.after),
+    );
   const done: Journal = { ...journal, state: 'done' };
   await writeJournal(deps, done);
   return done;
@@ -272,13 +361,23 @@ export async function undoRepair(deps: ToolDeps, journal: Journal): Promise<Jour
         throw new RepairRefused(`${change.path} has changed since the repair: undoing it would lose that`);
     }
     await writeJournal(deps, { ...journal, state: 'undoing' });
-  } else if (journal.state !== 'undoing') throw new RepairRefused(journal.state === 'undone' ? `${journal.id} is undone already` : `${journal.id} is not finished: run repair --write first`);
+  } else if (journal.state !== 'undoing')
+    throw new RepairRefused(
+      journal.state === 'undone'
+        ? `${journal.id} is undone already`
+        : `${journal.id} is not finished: run repair --write first`,
+    );
   const directory = repairDirectory(journal.id);
   await deps.disk.makeDirectory(`${directory}/undone`);
   await deps.disk.syncDirectory(directory);
   const undone: Journal = { ...journal, state: 'undone' };
   for (const [index, change] of [...journal.changes.entries()].toReversed())
-    await exchange(deps, change.path, held(`${directory}/undone/${String(index)}`, change.after), held(`${directory}/old/${String(index)}`, change.before));
+    await exchange(
+      deps,
+      change.path,
+      held(`${directory}/undone/${String(index)}`, change.after),
+      held(`${directory}/old/${String(index)}`, change.before),
+    );
   await writeJournal(deps, undone);
   return undone;
 }

@@ -57,7 +57,9 @@ export async function readJournal(deps: ToolDeps, id: string): Promise<Journal |
     const whole: unknown = JSON.parse(utf8Decode(bytes));
     if (typeof whole !== 'object' || whole === null || !('journal' in whole) || !('crc32c' in whole)) return undefined;
     const text = JSON.stringify(whole.journal);
-    return checksum(utf8Encode(text), deps.crc32c) === whole.crc32c && isJournal(whole.journal) ? whole.journal : undefined;
+    return checksum(utf8Encode(text), deps.crc32c) === whole.crc32c && isJournal(whole.journal)
+      ? whole.journal
+      : undefined;
   } catch (error) {
     if (error instanceof SyntaxError || error instanceof TypeError) return undefined;
     throw error;
@@ -66,14 +68,24 @@ export async function readJournal(deps: ToolDeps, id: string): Promise<Journal |
 
 /** Under its checksum: only this program can have written it. */
 function isJournal(value: unknown): value is Journal {
-  return typeof value === 'object' && value !== null && 'state' in value && 'changes' in value && Array.isArray(value.changes);
+  return (
+    typeof value === 'object' &&
+    value !== null &&
+    'state' in value &&
+    'changes' in value &&
+    Array.isArray(value.changes)
+  );
 }
 
 /** Durable, name too, when it resolves. */
 export async function writeJournal(deps: ToolDeps, journal: Journal): Promise<void> {
   const directory = repairDirectory(journal.id);
   const crc = checksum(utf8Encode(JSON.stringify(journal)), deps.crc32c);
-  await writeSmallFile(deps.disk, `${directory}/journal.json`, utf8Encode(`${JSON.stringify({ journal, crc32c: crc })}\n`));
+  await writeSmallFile(
+    deps.disk,
+    `${directory}/journal.json`,
+    utf8Encode(`${JSON.stringify({ journal, crc32c: crc })}\n`),
+  );
   await deps.disk.syncDirectory(directory);
 }
 

@@ -33,11 +33,29 @@ export interface CheckpointDraft {
 
 export type PlanStep =
   /** A segment file anew, with its indexes and seal unless it is the last. */
-  | { readonly kind: 'segment'; readonly base: number; readonly pieces: readonly Piece[]; readonly isLast: boolean; readonly rolledMs: number; readonly interval: number; readonly epochBefore: number; readonly why: string }
+  | {
+      readonly kind: 'segment';
+      readonly base: number;
+      readonly pieces: readonly Piece[];
+      readonly isLast: boolean;
+      readonly rolledMs: number;
+      readonly interval: number;
+      readonly epochBefore: number;
+      readonly why: string;
+    }
   /** An empty segment: offsets from here to the next one are lost. */
   | { readonly kind: 'marker'; readonly base: number; readonly to: number; readonly why: string }
   /** Indexes and seal of a segment that stays as it is. */
-  | { readonly kind: 'derive'; readonly base: number; readonly bytes: number; readonly isLast: boolean; readonly rolledMs: number; readonly interval: number; readonly epochBefore: number; readonly why: string }
+  | {
+      readonly kind: 'derive';
+      readonly base: number;
+      readonly bytes: number;
+      readonly isLast: boolean;
+      readonly rolledMs: number;
+      readonly interval: number;
+      readonly epochBefore: number;
+      readonly why: string;
+    }
   | { readonly kind: 'checkpoint'; readonly draft: CheckpointDraft; readonly why: string }
   | { readonly kind: 'losses'; readonly losses: readonly KnownLoss[]; readonly why: string }
   | { readonly kind: 'remove'; readonly name: string; readonly why: string };
@@ -66,7 +84,13 @@ export function planLog(report: LogReport, fromCopy: readonly Piece[] = []): Log
   for (const piece of fromCopy) insert(pieces, piece);
   const lost = holesBetween(pieces, report.logStart, report.logEnd);
   const restored = before.filter(({ from, to }) => !lost.some((hole) => hole.from < to && hole.to > from));
-  return { directory: report.target.directory, label: report.target.label, steps: new Planner(report, pieces, lost).steps(), lost, restored };
+  return {
+    directory: report.target.directory,
+    label: report.target.label,
+    steps: new Planner(report, pieces, lost).steps(),
+    lost,
+    restored,
+  };
 }
 
 /** The intact batches of the log in the order of their offsets: those in their places, and what fills holes from elsewhere. */
@@ -75,13 +99,28 @@ function cover(report: LogReport): Piece[] {
   for (const { path, scan } of report.segments)
     for (const run of scan.runs) insert(pieces, { source: 'log', path, ...run });
   const strays = report.segments.flatMap(({ path, scan }) => scan.strays.map((stray) => ({ path, stray })));
-  for (const { path, stray } of strays.toSorted((left, right) => left.stray.header.baseOffset - right.stray.header.baseOffset)) {
+  for (const { path, stray } of strays.toSorted(
+    (left, right) => left.stray.header.baseOffset - right.stray.header.baseOffset,
+  )) {
     const { header, position, size, patches } = stray;
     const nextOffset = header.lastOffset + 1;
     if (header.baseOffset < report.logStart || nextOffset > report.logEnd) continue;
-    const known = report.files.checkpoint.value === undefined || header.baseOffset >= report.files.checkpoint.value.recoveryPoint ? undefined : epochAt(report.epochs, header.baseOffset);
+    const known =
+      report.files.checkpoint.value === undefined || header.baseOffset >= report.files.checkpoint.value.recoveryPoint
+        ? undefined
+        : epochAt(report.epochs, header.baseOffset);
     if (known !== undefined && known !== header.leaderEpoch) continue;
-    insert(pieces, { source: 'log', path, position, end: position + size, baseOffset: header.baseOffset, nextOffset, firstEpoch: header.leaderEpoch, lastEpoch: header.leaderEpoch, patches });
+    insert(pieces, {
+      source: 'log',
+      path,
+      position,
+      end: position + size,
+      baseOffset: header.baseOffset,
+      nextOffset,
+      firstEpoch: header.leaderEpoch,
+      lastEpoch: header.leaderEpoch,
+      patches,
+    });
   }
   return pieces;
 }
@@ -138,14 +177,16 @@ class Planner {
     const bases = new Set(files.map(({ base }) => base));
     for (const segment of report.segments) {
       if (bases.has(segment.baseOffset)) continue;
-      for (const suffix of ['log', 'index', 'timeindex', 'seal'] as const) this.remove(sideName(segment.baseOffset, suffix), 'its intact batches go into other files');
+      for (const suffix of ['log', 'index', 'timeindex', 'seal'] as const)
+        this.remove(sideName(segment.baseOffset, suffix), 'its intact batches go into other files');
     }
     for (const file of files) this.planFile(file, file.base === lastBase);
     for (const { code, file } of report.findings) {
       if (code !== 'ORPHAN_FILE' && code !== 'SNAPSHOT_DAMAGED') continue;
       const name = file.slice(file.lastIndexOf('/') + 1);
       // One that the new files have replaced stays.
-      if (!bases.has(Number(name.slice(0, 20))) || code === 'SNAPSHOT_DAMAGED') this.remove(name, code === 'ORPHAN_FILE' ? 'its segment is not there' : 'it cannot be read');
+      if (!bases.has(Number(name.slice(0, 20))) || code === 'SNAPSHOT_DAMAGED')
+        this.remove(name, code === 'ORPHAN_FILE' ? 'its segment is not there' : 'it cannot be read');
     }
     this.planLosses();
     this.planCheckpoint(files);
@@ -177,7 +218,12 @@ class Planner {
     const end = report.logEnd;
     const active = report.segments.at(-1);
     // What is empty and last stays; behind a hole at the end, or in a log of nothing, a new one begins.
-    if (!taken.has(end) && (active?.baseOffset === end || files.length === 0 || files.some(({ pieces, next }) => pieces.length === 0 && next === end)))
+    if (
+      !taken.has(end) &&
+      (active?.baseOffset === end ||
+        files.length === 0 ||
+        files.some(({ pieces, next }) => pieces.length === 0 && next === end))
+    )
       files.push({ base: end, pieces: [], next: end });
     return files.toSorted((left, right) => left.base - right.base);
   }
@@ -189,20 +235,51 @@ class Planner {
       this.planEmpty(file, segment);
       return;
     }
-    const seal = segment?.seal.value ?? this.report.segments.findLast(({ baseOffset }) => baseOffset <= base)?.seal.value;
+    const seal =
+      segment?.seal.value ?? this.report.segments.findLast(({ baseOffset }) => baseOffset <= base)?.seal.value;
     const rolledMs = seal?.facts.rolledMs ?? -1;
-    const interval = segment?.interval ?? this.report.segments.find((each) => each.interval !== undefined)?.interval ?? INTERVAL_DEFAULT;
+    const interval =
+      segment?.interval ??
+      this.report.segments.find((each) => each.interval !== undefined)?.interval ??
+      INTERVAL_DEFAULT;
     const epochBefore = this.pieces.findLast(({ nextOffset }) => nextOffset <= base)?.lastEpoch ?? -1;
     const [only] = pieces;
-    const stays = segment !== undefined && only !== undefined && pieces.length === 1 && only.source === 'log' && only.path === segment.path && only.position === 0 && only.patches.length === 0 && this.keepsEnd(segment, only, isLast);
+    const stays =
+      segment !== undefined &&
+      only !== undefined &&
+      pieces.length === 1 &&
+      only.source === 'log' &&
+      only.path === segment.path &&
+      only.position === 0 &&
+      only.patches.length === 0 &&
+      this.keepsEnd(segment, only, isLast);
     if (!stays) {
-      this.made.push({ kind: 'segment', base, pieces, isLast, rolledMs, interval, epochBefore, why: segment === undefined ? 'intact batches behind a loss' : 'only its intact batches' });
+      this.made.push({
+        kind: 'segment',
+        base,
+        pieces,
+        isLast,
+        rolledMs,
+        interval,
+        epochBefore,
+        why: segment === undefined ? 'intact batches behind a loss' : 'only its intact batches',
+      });
       return;
     }
-    const sealFits = segment.seal.state === 'good' && segment.seal.value?.nextOffset === file.next && segment.scan.faults.length === 0;
+    const sealFits =
+      segment.seal.state === 'good' && segment.seal.value?.nextOffset === file.next && segment.scan.faults.length === 0;
     const indexesFit = segment.offsetIndex === 'good' && segment.timeIndex === 'good';
     if (isLast ? segment.isSound || segment.offsetIndex === 'none' : sealFits && indexesFit) return;
-    this.made.push({ kind: 'derive', base, bytes: only.end, isLast, rolledMs, interval, epochBefore, why: 'the log tells what they held' });
+    this.made.push({
+      kind: 'derive',
+      base,
+      bytes: only.end,
+      isLast,
+      rolledMs,
+      interval,
+      epochBefore,
+      why: 'the log tells what they held',
+    });
   }
 
   private keepsEnd(segment: SegmentReport, only: Piece, isLast: boolean): boolean {
@@ -214,14 +291,25 @@ class Planner {
   private planEmpty({ base, next }: OutputFile, segment: SegmentReport | undefined): void {
     if (segment === undefined || segment.fileBytes > 0) {
       if (segment === undefined || next > base || segment.scan.facts.size > 0 || segment.scan.tail.kind === 'torn')
-        this.made.push({ kind: 'marker', base, to: next, why: next > base ? 'what is lost reads as damaged' : 'the log goes on here' });
+        this.made.push({
+          kind: 'marker',
+          base,
+          to: next,
+          why: next > base ? 'what is lost reads as damaged' : 'the log goes on here',
+        });
     }
-    if (next > base) for (const suffix of ['index', 'timeindex', 'seal'] as const) this.remove(sideName(base, suffix), 'nothing of its segment is left');
+    if (next > base)
+      for (const suffix of ['index', 'timeindex', 'seal'] as const)
+        this.remove(sideName(base, suffix), 'nothing of its segment is left');
   }
 
   private planLosses(): void {
     const { files } = this.report;
-    const same = files.knownLosses.length === this.lost.length && this.lost.every(({ from, to }, index) => files.knownLosses[index]?.from === from && files.knownLosses[index].to === to);
+    const same =
+      files.knownLosses.length === this.lost.length &&
+      this.lost.every(
+        ({ from, to }, index) => files.knownLosses[index]?.from === from && files.knownLosses[index].to === to,
+      );
     if (same) return;
     if (this.lost.length === 0) this.remove(LOSSES_FILE, 'nothing is lost any more');
     else this.made.push({ kind: 'losses', losses: this.lost, why: 'so that verify knows them' });
@@ -231,27 +319,44 @@ class Planner {
     const { report, made } = this;
     const { kind, value } = report.files.checkpoint;
     const lastBase = outputs.at(-1)?.base ?? report.logEnd;
-    const touched = new Set(made.flatMap((step) => (step.kind === 'segment' || step.kind === 'marker' ? [sideName(step.base, 'log')] : step.kind === 'remove' ? [step.name] : [])));
+    const touched = new Set(
+      made.flatMap((step) =>
+        step.kind === 'segment' || step.kind === 'marker'
+          ? [sideName(step.base, 'log')]
+          : step.kind === 'remove'
+            ? [step.name]
+            : [],
+      ),
+    );
     const oldLast = report.segments.at(-1)?.baseOffset;
     const place = value === undefined ? undefined : sideName(value.segmentBase, 'log');
-    const moved = lastBase !== oldLast || touched.has(sideName(lastBase, 'log')) || (place !== undefined && touched.has(place));
+    const moved =
+      lastBase !== oldLast || touched.has(sideName(lastBase, 'log')) || (place !== undefined && touched.has(place));
     const wrong = report.findings.some(({ code }) => code === 'CHECKPOINT_WRONG');
     if (kind === 'ok' && !moved && !wrong) return;
     const keep = kind === 'slot-damaged' && !moved && !wrong ? value : undefined;
     const walked = report.segments.flatMap(({ scan }) => scan.epochs);
     const epochs = [...report.epochs];
-    for (const entry of walked) if (entry.epoch > (epochs.at(-1)?.epoch ?? -1) && entry.startOffset > (epochs.at(-1)?.startOffset ?? -1)) epochs.push(entry);
+    for (const entry of walked)
+      if (entry.epoch > (epochs.at(-1)?.epoch ?? -1) && entry.startOffset > (epochs.at(-1)?.startOffset ?? -1))
+        epochs.push(entry);
     made.push({
       kind: 'checkpoint',
       draft: {
-        keep, sequence: (value?.sequence ?? 0) + 1, recoveryPoint: report.logEnd, segmentBase: lastBase,
-        logStart: report.logStart, highWatermark: Math.min(value?.highWatermark ?? 0, report.logEnd), epochs,
+        keep,
+        sequence: (value?.sequence ?? 0) + 1,
+        recoveryPoint: report.logEnd,
+        segmentBase: lastBase,
+        logStart: report.logStart,
+        highWatermark: Math.min(value?.highWatermark ?? 0, report.logEnd),
+        epochs,
       },
       why: keep === undefined ? 'what the files hold now' : 'both slots from the intact one',
     });
   }
 
   private remove(name: string, why: string): void {
-    if (this.report.files.names.has(name) && !this.made.some((step) => step.kind === 'remove' && step.name === name)) this.made.push({ kind: 'remove', name, why });
+    if (this.report.files.names.has(name) && !this.made.some((step) => step.kind === 'remove' && step.name === name))
+      this.made.push({ kind: 'remove', name, why });
   }
 }

@@ -24,7 +24,11 @@ export interface RepairReport {
 }
 
 /** With `write` the caller holds the lock of the directory. */
-export async function repair(deps: ToolDeps, path: string, how: { readonly write: boolean; readonly from?: OtherCopy | undefined }): Promise<RepairReport> {
+export async function repair(
+  deps: ToolDeps,
+  path: string,
+  how: { readonly write: boolean; readonly from?: OtherCopy | undefined },
+): Promise<RepairReport> {
   const resumed = how.write ? await finishInterrupted(deps) : [];
   const report = await verify(deps, path);
   const [unreadable] = report.unreadable;
@@ -67,20 +71,33 @@ async function fromCopy(copy: OtherCopy, log: LogReport): Promise<readonly Piece
   if (holes.length === 0) return [];
   const { logs } = await findTargets(copy.deps.disk, copy.path);
   const tail = log.target.directory.split('/').slice(-2).join('/');
-  const target = logs.length === 1 ? logs[0] : logs.find(({ directory }) => directory === tail || directory.endsWith(`/${tail}`));
+  const target =
+    logs.length === 1 ? logs[0] : logs.find(({ directory }) => directory === tail || directory.endsWith(`/${tail}`));
   if (target === undefined) return [];
   const found: (Omit<Piece, 'path'> & { readonly segment: number })[] = [];
   const other = await checkLog(copy.deps, target, {
     visit: (segment) => (header, position, bytes) => {
       if (isWanted(header, holes, log)) {
         found.push({
-          source: 'copy', segment, position, end: position + bytes.length, baseOffset: header.baseOffset, nextOffset: header.lastOffset + 1,
-          firstEpoch: header.leaderEpoch, lastEpoch: header.leaderEpoch, patches: [],
+          source: 'copy',
+          segment,
+          position,
+          end: position + bytes.length,
+          baseOffset: header.baseOffset,
+          nextOffset: header.lastOffset + 1,
+          firstEpoch: header.leaderEpoch,
+          lastEpoch: header.leaderEpoch,
+          patches: [],
         });
       }
     },
   });
-  const paths = new Map(other.segments.map(({ baseOffset, path, scan }) => [baseOffset, scan.runs.every(({ patches }) => patches.length === 0) ? path : undefined]));
+  const paths = new Map(
+    other.segments.map(({ baseOffset, path, scan }) => [
+      baseOffset,
+      scan.runs.every(({ patches }) => patches.length === 0) ? path : undefined,
+    ]),
+  );
   return found.flatMap(({ segment, ...piece }) => {
     const path = paths.get(segment);
     return path === undefined ? [] : [{ ...piece, path }];
@@ -91,5 +108,10 @@ function isWanted(header: BatchHeader, holes: readonly KnownLoss[], log: LogRepo
   if (!holes.some(({ from, to }) => from <= header.baseOffset && header.lastOffset < to)) return false;
   const begun = log.epochs.findLast(({ startOffset }) => startOffset <= header.baseOffset);
   const checkpoint = log.files.checkpoint.value;
-  return checkpoint === undefined || begun === undefined || header.baseOffset >= checkpoint.recoveryPoint || begun.epoch === header.leaderEpoch;
+  return (
+    checkpoint === undefined ||
+    begun === undefined ||
+    header.baseOffset >= checkpoint.recoveryPoint ||
+    begun.epoch === header.leaderEpoch
+  );
 }

@@ -2,7 +2,14 @@
 import { position } from '../base/brands.ts';
 import { readI64, readU32 } from '../base/bytes.ts';
 import { BATCH_BYTES_MAX } from '../base/limits.ts';
-import { BATCH_HEADER_BYTES, BATCH_LENGTH_AT, BATCH_LENGTH_OVERHEAD, MAGIC, MAGIC_AT, readBatchHeader } from '../format/batch.ts';
+import {
+  BATCH_HEADER_BYTES,
+  BATCH_LENGTH_AT,
+  BATCH_LENGTH_OVERHEAD,
+  MAGIC,
+  MAGIC_AT,
+  readBatchHeader,
+} from '../format/batch.ts';
 import type { DiskFile } from '../ports/disk.ts';
 import type { BatchProbe, ProbedBatch } from './batch-probe.ts';
 import type { Stray } from './segment-scan.ts';
@@ -29,9 +36,17 @@ export interface NextWish {
  * header comes first: a record may hold bytes that look like a batch. Intact batches of other offsets on
  * the way go to `strays`.
  */
-export async function findNext(deps: ToolDeps, file: DiskFile, probe: BatchProbe, wish: NextWish, strays: Stray[]): Promise<ProbedBatch | undefined> {
+export async function findNext(
+  deps: ToolDeps,
+  file: DiskFile,
+  probe: BatchProbe,
+  wish: NextWish,
+  strays: Stray[],
+): Promise<ProbedBatch | undefined> {
   const fits = ({ header }: ProbedBatch): boolean =>
-    header.baseOffset >= wish.atLeast && header.baseOffset < Math.min(wish.below, wish.atLeast + OFFSETS_AHEAD_MAX) && header.lastOffset < wish.below;
+    header.baseOffset >= wish.atLeast &&
+    header.baseOffset < Math.min(wish.below, wish.atLeast + OFFSETS_AHEAD_MAX) &&
+    header.lastOffset < wish.below;
   let at = wish.from;
   // Whole batches of other offsets, one behind the other: duplicated and swapped blocks.
   for (let batch = await probe.at(at); batch !== undefined; batch = await probe.at(at)) {

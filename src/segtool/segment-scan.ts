@@ -64,7 +64,12 @@ export interface ScanWish {
 
 export type BatchVisit = (header: BatchHeader, position: number, bytes: Uint8Array, maxBefore: number) => void;
 
-export async function scanSegment(deps: ToolDeps, file: DiskFile, wish: ScanWish, visit?: BatchVisit): Promise<SegmentScan> {
+export async function scanSegment(
+  deps: ToolDeps,
+  file: DiskFile,
+  wish: ScanWish,
+  visit?: BatchVisit,
+): Promise<SegmentScan> {
   const scanner = new Scanner(deps, file, wish, visit);
   await scanner.run();
   return scanner.result();
@@ -108,7 +113,14 @@ class Scanner {
     const { wish, deps } = this;
     const { boundary = Number.POSITIVE_INFINITY } = wish;
     while (this.next < boundary) {
-      const from = { position: this.at, offset: this.next, epochAtLeast: this.epoch, to: wish.to, epochs: wish.epochs, epochsUpTo: wish.epochsUpTo };
+      const from = {
+        position: this.at,
+        offset: this.next,
+        epochAtLeast: this.epoch,
+        to: wish.to,
+        epochs: wish.epochs,
+        epochsUpTo: wish.epochsUpTo,
+      };
       const stop = await walkFile(this.file, deps.clock, deps.crc32c, from, ({ header, position, bytes }) => {
         this.good(header, position, bytes, []);
         return header.lastOffset + 1 < boundary;
@@ -121,12 +133,14 @@ class Scanner {
       }
     }
     // What is missing may lie behind what should be last.
-    if (this.next >= boundary && this.at < wish.to && this.faults.some(({ kind }) => kind === 'lost')) await this.gatherStrays();
+    if (this.next >= boundary && this.at < wish.to && this.faults.some(({ kind }) => kind === 'lost'))
+      await this.gatherStrays();
     if (boundary !== Number.POSITIVE_INFINITY || this.next < wish.recoveryPoint) {
       const end = boundary === Number.POSITIVE_INFINITY ? wish.recoveryPoint : boundary;
       if (this.next < end) this.lose(this.at, Math.max(this.at, wish.to), end, this.tail.detail);
     }
-    if (this.next >= boundary && this.at < wish.to) this.tail = { kind: 'bytes', detail: `${String(wish.to - this.at)} bytes behind the last batch` };
+    if (this.next >= boundary && this.at < wish.to)
+      this.tail = { kind: 'bytes', detail: `${String(wish.to - this.at)} bytes behind the last batch` };
   }
 
   private async gatherStrays(): Promise<void> {
@@ -147,7 +161,15 @@ class Scanner {
       run.lastEpoch = header.leaderEpoch;
       run.patches.push(...patches);
     } else {
-      run = { position, end: position + bytes.length, baseOffset: header.baseOffset, nextOffset: header.lastOffset + 1, firstEpoch: header.leaderEpoch, lastEpoch: header.leaderEpoch, patches: [...patches] };
+      run = {
+        position,
+        end: position + bytes.length,
+        baseOffset: header.baseOffset,
+        nextOffset: header.lastOffset + 1,
+        firstEpoch: header.leaderEpoch,
+        lastEpoch: header.leaderEpoch,
+        patches: [...patches],
+      };
       this.runs.push(run);
     }
     this.raised = header.leaderEpoch > this.epoch && this.epoch >= 0 ? { run, position, from: this.epoch } : undefined;
@@ -162,7 +184,12 @@ class Scanner {
     facts.lastEpoch = header.leaderEpoch;
     facts.maxTimestamp = Math.max(facts.maxTimestamp, header.maxTimestamp);
     // The batch's own checksum was just found right, and covers all but the head.
-    if (facts.crc !== undefined) facts.crc = combineCrc32c(this.deps.crc32c(bytes.subarray(0, CRC_COVERS_FROM), facts.crc), header.crc, bytes.length - CRC_COVERS_FROM);
+    if (facts.crc !== undefined)
+      facts.crc = combineCrc32c(
+        this.deps.crc32c(bytes.subarray(0, CRC_COVERS_FROM), facts.crc),
+        header.crc,
+        bytes.length - CRC_COVERS_FROM,
+      );
     this.at = position + bytes.length;
     facts.size = this.at;
     this.next = offset(header.lastOffset + 1);
@@ -171,7 +198,14 @@ class Scanner {
   }
 
   private lose(position: number, end: number, to: number, detail: string): void {
-    this.faults.push({ kind: 'lost', position, end, from: this.next, to, detail: detail === '' ? 'the file ends there' : detail });
+    this.faults.push({
+      kind: 'lost',
+      position,
+      end,
+      from: this.next,
+      to,
+      detail: detail === '' ? 'the file ends there' : detail,
+    });
     this.next = offset(to);
   }
 
@@ -180,9 +214,19 @@ class Scanner {
     const healing = stop.kind === 'fault' ? await this.heal(stop, boundary) : 'no';
     if (healing === 'healed') return true;
     const before = this.strays.length;
-    const found = await findNext(this.deps, this.file, this.probe, {
-      from: this.at, to: this.wish.to, atLeast: this.next, below: boundary, isForeign: healing === 'foreign',
-    }, this.strays);
+    const found = await findNext(
+      this.deps,
+      this.file,
+      this.probe,
+      {
+        from: this.at,
+        to: this.wish.to,
+        atLeast: this.next,
+        below: boundary,
+        isForeign: healing === 'foreign',
+      },
+      this.strays,
+    );
     if (found === undefined) return false;
     const healed = stop.kind === 'fault' ? await this.healLength(found.position) : undefined;
     if (healed !== undefined) {
@@ -236,15 +280,24 @@ class Scanner {
     if (bitsApart(claimed, this.next) > CHANGED_BITS_MAX) return false;
     if (claimed < this.wish.baseOffset || claimed >= boundary) return true;
     const run = this.runs.findLast((each) => each.baseOffset <= claimed);
-    const from = claimed < this.next ? run && { position: run.position, offset: offset(run.baseOffset) } : { position: position + size, offset: offset(after) };
+    const from =
+      claimed < this.next
+        ? run && { position: run.position, offset: offset(run.baseOffset) }
+        : { position: position + size, offset: offset(after) };
     if (from === undefined) return false;
     let isOther = boundary === Number.POSITIVE_INFINITY && claimed > after;
-    const stop = await walkFile(this.file, this.deps.clock, this.deps.crc32c, { ...from, epochAtLeast: -1, to: this.wish.to }, (each) => {
-      if (each.header.lastOffset < claimed) return true;
-      // Inside another batch, or at its start.
-      isOther = each.header.crc !== header.crc;
-      return false;
-    });
+    const stop = await walkFile(
+      this.file,
+      this.deps.clock,
+      this.deps.crc32c,
+      { ...from, epochAtLeast: -1, to: this.wish.to },
+      (each) => {
+        if (each.header.lastOffset < claimed) return true;
+        // Inside another batch, or at its start.
+        isOther = each.header.crc !== header.crc;
+        return false;
+      },
+    );
     return isOther && (stop.kind === 'stopped' || stop.offset >= this.wish.recoveryPoint);
   }
 
@@ -260,7 +313,14 @@ class Scanner {
     raised.run.patches.push(...healed.patches);
     raised.run.lastEpoch = raised.from;
     this.epochs.pop();
-    this.faults.push({ kind: 'changed', position: raised.position, end: raised.position + batch.size, from: this.next, to: this.next, detail: `leader epoch ${String(batch.header.leaderEpoch)} among batches of epoch ${String(raised.from)}` });
+    this.faults.push({
+      kind: 'changed',
+      position: raised.position,
+      end: raised.position + batch.size,
+      from: this.next,
+      to: this.next,
+      detail: `leader epoch ${String(batch.header.leaderEpoch)} among batches of epoch ${String(raised.from)}`,
+    });
     this.epoch = raised.from;
     this.facts.lastEpoch = raised.from;
     this.raised = undefined;
@@ -270,12 +330,20 @@ class Scanner {
     const batch = await this.probe.healed(this.at, end - this.at, this.next);
     if (batch?.header.baseOffset !== this.next) return undefined;
     const known = this.knownEpoch();
-    if (known === undefined ? batch.header.leaderEpoch < this.epoch : known !== batch.header.leaderEpoch) return undefined;
+    if (known === undefined ? batch.header.leaderEpoch < this.epoch : known !== batch.header.leaderEpoch)
+      return undefined;
     return batch;
   }
 
   private changed(stop: WalkStop, batch: ProbedBatch): void {
-    this.faults.push({ kind: 'changed', position: this.at, end: this.at + batch.size, from: this.next, to: this.next, detail: stop.detail });
+    this.faults.push({
+      kind: 'changed',
+      position: this.at,
+      end: this.at + batch.size,
+      from: this.next,
+      to: this.next,
+      detail: stop.detail,
+    });
     this.good(batch.header, this.at, batch.bytes, batch.patches);
   }
 
@@ -284,7 +352,10 @@ class Scanner {
       this.tail = { kind: 'zeros', detail: 'zeros' };
       return;
     }
-    this.tail = { kind: stop.header?.baseOffset === this.next || stop.header === undefined ? 'torn' : 'bytes', detail: stop.detail };
+    this.tail = {
+      kind: stop.header?.baseOffset === this.next || stop.header === undefined ? 'torn' : 'bytes',
+      detail: stop.detail,
+    };
   }
 }
 

@@ -19,7 +19,12 @@ export interface LogStats {
   readonly batchBytes: readonly Bucket[];
   readonly recordBytes: readonly Bucket[];
   /** Records and bytes of values by time. */
-  readonly rates: readonly { readonly fromMs: number; readonly toMs: number; readonly records: number; readonly bytes: number }[];
+  readonly rates: readonly {
+    readonly fromMs: number;
+    readonly toMs: number;
+    readonly records: number;
+    readonly bytes: number;
+  }[];
   readonly largestKeys: readonly { readonly key: JsonBytes; readonly records: number; readonly bytes: number }[];
   /** Keys beyond those that are counted were met. */
   readonly keysCut: boolean;
@@ -36,7 +41,9 @@ class Histogram {
     this.counts.set(below, (this.counts.get(below) ?? 0) + 1);
   }
   get buckets(): readonly Bucket[] {
-    return [...this.counts].map(([below, count]) => ({ below, count })).toSorted((left, right) => left.below - right.below);
+    return [...this.counts]
+      .map(([below, count]) => ({ below, count }))
+      .toSorted((left, right) => left.below - right.below);
   }
 }
 
@@ -71,17 +78,34 @@ export async function logStats(deps: ToolDeps, log: LogReport): Promise<LogStats
   }
   const largest = [...keys.values()].toSorted((left, right) => right.bytes - left.bytes).slice(0, KEYS_SHOWN);
   return {
-    log: log.target.label, batches, records, undecodable, batchBytes: batchBytes.buckets, recordBytes: recordBytes.buckets, rates: times.rates,
-    largestKeys: largest.map(({ key, ...rest }) => ({ key: jsonBytes(key), ...rest })), keysCut,
+    log: log.target.label,
+    batches,
+    records,
+    undecodable,
+    batchBytes: batchBytes.buckets,
+    recordBytes: recordBytes.buckets,
+    rates: times.rates,
+    largestKeys: largest.map(({ key, ...rest }) => ({ key: jsonBytes(key), ...rest })),
+    keysCut,
   };
 }
 
-function timeSteps(log: LogReport): { add: (timestamp: number, bytes: number) => void; readonly rates: LogStats['rates'] } {
-  const stamps = log.segments.flatMap(({ scan }) => [scan.facts.firstTimestamp, scan.facts.maxTimestamp]).filter((stamp) => stamp >= 0);
+function timeSteps(log: LogReport): {
+  add: (timestamp: number, bytes: number) => void;
+  readonly rates: LogStats['rates'];
+} {
+  const stamps = log.segments
+    .flatMap(({ scan }) => [scan.facts.firstTimestamp, scan.facts.maxTimestamp])
+    .filter((stamp) => stamp >= 0);
   const first = stamps.length === 0 ? 0 : stamps.reduce((least, stamp) => Math.min(least, stamp));
   const last = stamps.length === 0 ? 0 : stamps.reduce((most, stamp) => Math.max(most, stamp));
   const step = Math.max(1, Math.ceil((last - first + 1) / STEPS_SHOWN));
-  const rates = Array.from({ length: Math.min(STEPS_SHOWN, Math.ceil((last - first + 1) / step)) }, (_, index) => ({ fromMs: first + index * step, toMs: first + (index + 1) * step, records: 0, bytes: 0 }));
+  const rates = Array.from({ length: Math.min(STEPS_SHOWN, Math.ceil((last - first + 1) / step)) }, (_, index) => ({
+    fromMs: first + index * step,
+    toMs: first + (index + 1) * step,
+    records: 0,
+    bytes: 0,
+  }));
   return {
     add: (timestamp, bytes) => {
       const slot = rates[Math.min(rates.length - 1, Math.max(0, Math.floor((timestamp - first) / step)))];

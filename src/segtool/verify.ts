@@ -42,8 +42,12 @@ export async function verify(deps: ToolDeps, path: string, options: CheckOptions
   await guarded(path, async () => {
     const found = await findTargets(deps.disk, path);
     targets = found.logs;
-    if (found.isStore) await guarded('the files of the node', async () => { findings.push(...(await checkNode(deps))); });
-    for (const id of await unfinishedRepairs(deps)) findings.push(finding('REPAIR_UNFINISHED', id, 'run repair --write again'));
+    if (found.isStore)
+      await guarded('the files of the node', async () => {
+        findings.push(...(await checkNode(deps)));
+      });
+    for (const id of await unfinishedRepairs(deps))
+      findings.push(finding('REPAIR_UNFINISHED', id, 'run repair --write again'));
     if (targets.length === 0 && !found.isStore) unreadable.push({ path, reason: 'there is no log there' });
   });
   for (const target of targets) {
@@ -62,17 +66,24 @@ async function checkNode(deps: ToolDeps): Promise<readonly Finding[]> {
   const store = await readSmallFile(deps.disk, 'store.json', STORE_FILE_BYTES_MAX);
   const content = store === undefined ? undefined : decodeStoreFile(store, deps.crc32c);
   if (content?.ok !== true) findings.push(finding('STORE_FILE_DAMAGED', 'store.json', content?.reason ?? 'no file'));
-  else if (content.value.kind === 'newer') findings.push(finding('STORE_NEWER', 'store.json', `format version ${String(content.value.formatVersion)}`));
+  else if (content.value.kind === 'newer')
+    findings.push(finding('STORE_NEWER', 'store.json', `format version ${String(content.value.formatVersion)}`));
   const bytes = await readSmallFile(deps.disk, 'superblock', 16 * SUPERBLOCK_SLOT_BYTES);
   const newest = bytes === undefined ? undefined : newestSuperblock(bytes, deps.crc32c);
   if (bytes === undefined || newest === undefined) {
-    findings.push(finding('SUPERBLOCK_LOST', 'superblock', bytes === undefined ? 'no file' : 'neither slot can be read'));
+    findings.push(
+      finding('SUPERBLOCK_LOST', 'superblock', bytes === undefined ? 'no file' : 'neither slot can be read'),
+    );
     return findings;
   }
   const other = bytes.subarray((1 - newest.slot) * SUPERBLOCK_SLOT_BYTES, (2 - newest.slot) * SUPERBLOCK_SLOT_BYTES);
   const neverWritten = newest.value.sequence <= 1 && isZero(other, 0, other.length);
   if (!neverWritten && !decodeSuperblock(other, deps.crc32c).ok)
-    findings.push(finding('SUPERBLOCK_SLOT_DAMAGED', 'superblock', `slot ${String(1 - newest.slot)}`, { position: (1 - newest.slot) * SUPERBLOCK_SLOT_BYTES }));
+    findings.push(
+      finding('SUPERBLOCK_SLOT_DAMAGED', 'superblock', `slot ${String(1 - newest.slot)}`, {
+        position: (1 - newest.slot) * SUPERBLOCK_SLOT_BYTES,
+      }),
+    );
   return findings;
 }
 
@@ -98,10 +109,25 @@ export async function logBytes(deps: ToolDeps, path: string): Promise<number> {
   return bytes;
 }
 
-const STILL_BEING_MADE: ReadonlySet<FindingCode> = new Set<FindingCode>(['TORN_TAIL', 'SEAL_MISSING', 'INDEX_MISSING', 'TIME_INDEX_MISSING', 'LEFTOVER_FILE', 'CHECKPOINT_SLOT_DAMAGED']);
+const STILL_BEING_MADE: ReadonlySet<FindingCode> = new Set<FindingCode>([
+  'TORN_TAIL',
+  'SEAL_MISSING',
+  'INDEX_MISSING',
+  'TIME_INDEX_MISSING',
+  'LEFTOVER_FILE',
+  'CHECKPOINT_SLOT_DAMAGED',
+]);
 
 /** For a directory that a broker is at work on: what may only be unfinished is no damage. */
 export function settled(report: VerifyReport): VerifyReport {
-  const findings = report.findings.map((each): Finding => (STILL_BEING_MADE.has(each.code) ? { ...each, severity: 'note', detail: `${each.detail}; the broker may be making it` } : each));
-  return { ...report, findings, verdict: report.verdict === 'unreadable' ? 'unreadable' : findings.some(isDamage) ? 'damaged' : 'clean' };
+  const findings = report.findings.map((each): Finding =>
+    STILL_BEING_MADE.has(each.code)
+      ? { ...each, severity: 'note', detail: `${each.detail}; the broker may be making it` }
+      : each,
+  );
+  return {
+    ...report,
+    findings,
+    verdict: report.verdict === 'unreadable' ? 'unreadable' : findings.some(isDamage) ? 'damaged' : 'clean',
+  };
 }

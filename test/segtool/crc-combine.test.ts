@@ -7,7 +7,9 @@ describe('combineCrc32c', () => {
   test('it is the checksum of both pieces together', () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 300 }), fc.uint8Array({ maxLength: 3000 }), (first, second) => {
-        expect(combineCrc32c(crc32cTable(first), crc32cTable(second), second.length)).toBe(crc32cTable(second, crc32cTable(first)));
+        expect(combineCrc32c(crc32cTable(first), crc32cTable(second), second.length)).toBe(
+          crc32cTable(second, crc32cTable(first)),
+        );
       }),
     );
   });

@@ -13,8 +13,19 @@ type Maker = (files: Map<string, Uint8Array>, random: SeededRandom, template: Te
 
 /** Byte ranges of a batch header, by name. */
 const FIELDS: readonly (readonly [string, number, number])[] = [
-  ['base offset', 0, 8], ['length', 8, 12], ['epoch', 12, 16], ['magic', 16, 17], ['crc', 17, 21], ['attributes', 21, 23], ['last offset delta', 23, 27],
-  ['base timestamp', 27, 35], ['max timestamp', 35, 43], ['producer id', 43, 51], ['producer epoch', 51, 53], ['base sequence', 53, 57], ['record count', 57, 61],
+  ['base offset', 0, 8],
+  ['length', 8, 12],
+  ['epoch', 12, 16],
+  ['magic', 16, 17],
+  ['crc', 17, 21],
+  ['attributes', 21, 23],
+  ['last offset delta', 23, 27],
+  ['base timestamp', 27, 35],
+  ['max timestamp', 35, 43],
+  ['producer id', 43, 51],
+  ['producer epoch', 51, 53],
+  ['base sequence', 53, 57],
+  ['record count', 57, 61],
 ];
 
 function pick<Item>(random: SeededRandom, items: readonly Item[]): Item {
@@ -24,7 +35,9 @@ function pick<Item>(random: SeededRandom, items: readonly Item[]): Item {
 }
 
 function named(files: Files, suffix: string): readonly string[] {
-  return [...files.keys()].filter((path) => path.startsWith(`${DIRECTORY}/`) && path.endsWith(suffix) && (files.get(path)?.length ?? 0) > 0).toSorted();
+  return [...files.keys()]
+    .filter((path) => path.startsWith(`${DIRECTORY}/`) && path.endsWith(suffix) && (files.get(path)?.length ?? 0) > 0)
+    .toSorted();
 }
 
 interface Placed {
@@ -43,7 +56,12 @@ function placed(files: Files, template: Template): readonly Placed[] {
     let at = 0;
     while (bytes !== undefined && next < template.batches.length) {
       const batch = template.batches[next]?.bytes;
-      if (batch === undefined || at + batch.length > bytes.length || Buffer.compare(bytes.subarray(at, at + batch.length), batch) !== 0) break;
+      if (
+        batch === undefined ||
+        at + batch.length > bytes.length ||
+        Buffer.compare(bytes.subarray(at, at + batch.length), batch) !== 0
+      )
+        break;
       found.push({ path, at, size: batch.length });
       at += batch.length;
       next += 1;
@@ -131,10 +149,19 @@ const duplicateBlock: Maker = (files, random, template) => {
 const swapBlocks: Maker = (files, random, template) => {
   const all = placed(files, template);
   const one = pick(random, all);
-  const two = pick(random, all.filter(({ path, at }) => path === one.path && at !== one.at));
+  const two = pick(
+    random,
+    all.filter(({ path, at }) => path === one.path && at !== one.at),
+  );
   const [low, high] = one.at < two.at ? [one, two] : [two, one];
   edit(files, one.path, (bytes) =>
-    Buffer.concat([bytes.subarray(0, low.at), bytes.subarray(high.at, high.at + high.size), bytes.subarray(low.at + low.size, high.at), bytes.subarray(low.at, low.at + low.size), bytes.subarray(high.at + high.size)]),
+    Buffer.concat([
+      bytes.subarray(0, low.at),
+      bytes.subarray(high.at, high.at + high.size),
+      bytes.subarray(low.at + low.size, high.at),
+      bytes.subarray(low.at, low.at + low.size),
+      bytes.subarray(high.at + high.size),
+    ]),
   );
   return `${one.path} ${String(low.at)} and ${String(high.at)}`;
 };
@@ -148,7 +175,10 @@ const cutBlock: Maker = (files, random, template) => {
 const swapSegments: Maker = (files, random) => {
   const logs = logNames(files).filter((path) => (files.get(path)?.length ?? 0) > 0);
   const one = pick(random, logs);
-  const two = pick(random, logs.filter((path) => path !== one));
+  const two = pick(
+    random,
+    logs.filter((path) => path !== one),
+  );
   const [first, second] = [files.get(one), files.get(two)];
   if (first === undefined || second === undefined) return undefined;
   files.set(one, second);
@@ -159,7 +189,10 @@ const swapSegments: Maker = (files, random) => {
 const duplicateSegment: Maker = (files, random) => {
   const logs = logNames(files).filter((path) => (files.get(path)?.length ?? 0) > 0);
   const one = pick(random, logs);
-  const two = pick(random, logs.filter((path) => path !== one));
+  const two = pick(
+    random,
+    logs.filter((path) => path !== one),
+  );
   files.set(two, Uint8Array.from(files.get(one) ?? []));
   return `${one} over ${two}`;
 };
@@ -229,6 +262,8 @@ export function damaged(template: Template, kind: string, seed: number): Damage 
   const random = new SeededRandom(seed).stream(kind);
   const detail = MAKERS[kind]?.(files, random, template);
   if (detail === undefined) return undefined;
-  const same = files.size === template.files.size && [...files].every(([path, bytes]) => Buffer.compare(bytes, template.files.get(path) ?? Buffer.of(1)) === 0);
+  const same =
+    files.size === template.files.size &&
+    [...files].every(([path, bytes]) => Buffer.compare(bytes, template.files.get(path) ?? Buffer.of(1)) === 0);
   return same ? undefined : { kind, detail, files };
 }

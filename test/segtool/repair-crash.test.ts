@@ -9,7 +9,11 @@ import { makeTemplate, openFiles, toolDeps, toolMachine, type Files } from './st
 
 /** Of the log itself; what quarantine holds may be numbered otherwise. */
 function logFiles(disk: SimDisk): ReadonlyMap<string, string> {
-  return new Map([...disk.dump()].filter(([path]) => path.startsWith(`${DIRECTORY}/`)).map(([path, bytes]) => [path, Buffer.from(bytes).toString('base64')]));
+  return new Map(
+    [...disk.dump()]
+      .filter(([path]) => path.startsWith(`${DIRECTORY}/`))
+      .map(([path, bytes]) => [path, Buffer.from(bytes).toString('base64')]),
+  );
 }
 
 async function damagedFiles(): Promise<{ readonly files: Files; readonly end: number }> {
@@ -21,7 +25,12 @@ async function damagedFiles(): Promise<{ readonly files: Files; readonly end: nu
 }
 
 /** Runs until the operation with that number, where the power goes; false: it had ended before. */
-async function interrupted(machine: Machine, at: number, choice: 'keep-all' | 'lose-all' | 'random' | 'kill', work: () => Promise<unknown>): Promise<boolean> {
+async function interrupted(
+  machine: Machine,
+  at: number,
+  choice: 'keep-all' | 'lose-all' | 'random' | 'kill',
+  work: () => Promise<unknown>,
+): Promise<boolean> {
   const begun = machine.disk.boundaryCount;
   let next: SimDisk | undefined;
   const { disk } = machine;
@@ -49,23 +58,27 @@ async function interrupted(machine: Machine, at: number, choice: 'keep-all' | 'l
 }
 
 describe('repair --write, interrupted at every operation', () => {
-  test.each(['keep-all', 'lose-all', 'random', 'kill'] as const)('run again it ends at the same files: %s', async (choice) => {
-    const { files } = await damagedFiles();
-    const whole = toolMachine(files);
-    await whole.machine.run(() => repair(whole.deps, '', { write: true }));
-    const wanted = logFiles(whole.machine.disk);
-    let points = 0;
-    for (let at = 1; ; at += 1) {
-      const { machine } = toolMachine(files, 5 + at);
-      const cut = await interrupted(machine, at, choice, () => repair(toolDeps(machine), '', { write: true }));
-      if (!cut) break;
-      points += 1;
-      await machine.run(() => repair(toolDeps(machine), '', { write: true }));
-      expect(logFiles(machine.disk), `cut before operation ${String(at)}`).toEqual(wanted);
-      expect((await machine.run(() => verify(toolDeps(machine), ''))).verdict).toBe('clean');
-    }
-    expect(points).toBeGreaterThan(100);
-  }, 120_000);
+  test.each(['keep-all', 'lose-all', 'random', 'kill'] as const)(
+    'run again it ends at the same files: %s',
+    async (choice) => {
+      const { files } = await damagedFiles();
+      const whole = toolMachine(files);
+      await whole.machine.run(() => repair(whole.deps, '', { write: true }));
+      const wanted = logFiles(whole.machine.disk);
+      let points = 0;
+      for (let at = 1; ; at += 1) {
+        const { machine } = toolMachine(files, 5 + at);
+        const cut = await interrupted(machine, at, choice, () => repair(toolDeps(machine), '', { write: true }));
+        if (!cut) break;
+        points += 1;
+        await machine.run(() => repair(toolDeps(machine), '', { write: true }));
+        expect(logFiles(machine.disk), `cut before operation ${String(at)}`).toEqual(wanted);
+        expect((await machine.run(() => verify(toolDeps(machine), ''))).verdict).toBe('clean');
+      }
+      expect(points).toBeGreaterThan(100);
+    },
+    120_000,
+  );
 
   test('what a power cut leaves of a finished repair is what it had said', async () => {
     const { files } = await damagedFiles();
@@ -80,29 +93,35 @@ describe('repair --write, interrupted at every operation', () => {
 });
 
 describe('undo, interrupted at every operation', () => {
-  test.each(['lose-all', 'random'] as const)('run again it puts back every byte: %s', async (choice) => {
-    const { files } = await damagedFiles();
-    const before = toolMachine(files);
-    const wanted = logFiles(before.machine.disk);
-    await before.machine.run(() => repair(before.deps, '', { write: true }));
-    const repaired = before.machine.disk.dump();
-    let points = 0;
-    for (let at = 1; ; at += 1) {
-      const { machine } = toolMachine(repaired, 5 + at);
-      const cut = await interrupted(machine, at, choice, () => undo(toolDeps(machine), undefined));
-      if (!cut) {
-        expect(logFiles(machine.disk)).toEqual(wanted);
-        break;
+  test.each(['lose-all', 'random'] as const)(
+    'run again it puts back every byte: %s',
+    async (choice) => {
+      const { files } = await damagedFiles();
+      const before = toolMachine(files);
+      const wanted = logFiles(before.machine.disk);
+      await before.machine.run(() => repair(before.deps, '', { write: true }));
+      const repaired = before.machine.disk.dump();
+      let points = 0;
+      for (let at = 1; ; at += 1) {
+        const { machine } = toolMachine(repaired, 5 + at);
+        const cut = await interrupted(machine, at, choice, () => undo(toolDeps(machine), undefined));
+        if (!cut) {
+          expect(logFiles(machine.disk)).toEqual(wanted);
+          break;
+        }
+        points += 1;
+        await machine.run(() =>
+          undo(toolDeps(machine), 'repair-0001').catch((error: unknown) => {
+            // The power went after its very last step.
+            if (!(error instanceof Error) || !error.message.includes('undone already')) throw error;
+          }),
+        );
+        expect(logFiles(machine.disk), `cut before operation ${String(at)}`).toEqual(wanted);
       }
-      points += 1;
-      await machine.run(() => undo(toolDeps(machine), 'repair-0001').catch((error: unknown) => {
-        // The power went after its very last step.
-        if (!(error instanceof Error) || !error.message.includes('undone already')) throw error;
-      }));
-      expect(logFiles(machine.disk), `cut before operation ${String(at)}`).toEqual(wanted);
-    }
-    expect(points).toBeGreaterThan(40);
-  }, 120_000);
+      expect(points).toBeGreaterThan(40);
+    },
+    120_000,
+  );
 
   test('refused when the repaired files have changed since', async () => {
     const { files } = await damagedFiles();

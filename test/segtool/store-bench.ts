@@ -39,14 +39,30 @@ function value(index: number): Uint8Array {
 export async function makeTemplate(name: 'clean' | 'killed' | 'unsynced', count = 60): Promise<Template> {
   const clean = name === 'clean';
   const machine = new Machine(7);
-  const log = await machine.open(name === 'unsynced' ? { ...CONFIG, fsync: 'interval', fsyncIntervalMs: 3_600_000 } : CONFIG);
+  const log = await machine.open(
+    name === 'unsynced' ? { ...CONFIG, fsync: 'interval', fsyncIntervalMs: 3_600_000 } : CONFIG,
+  );
   const files = await machine.run(async () => {
     for (let index = 0; index < count; index += 1) {
       const records = Array.from({ length: 1 + (index % 3) }, (_, at) => ({
-        timestamp: 1_700_000_000_000 + index * 10 + at, key: Uint8Array.of(index), value: value(index * 3 + at), headers: [{ key: 'event-id', value: Uint8Array.of(index, at) }],
+        timestamp: 1_700_000_000_000 + index * 10 + at,
+        key: Uint8Array.of(index),
+        value: value(index * 3 + at),
+        headers: [{ key: 'event-id', value: Uint8Array.of(index, at) }],
       }));
       const epoch = index < count / 3 ? 1 : index < count / 2 ? 3 : 4;
-      await appendWritten(log, encodeBatch({ records, codec: index % 10 === 9 ? 'gzip' : 'none', compress: (codec, bytes) => compression.compress(codec, bytes) }, crc32cTable), leaderEpoch(epoch));
+      await appendWritten(
+        log,
+        encodeBatch(
+          {
+            records,
+            codec: index % 10 === 9 ? 'gzip' : 'none',
+            compress: (codec, bytes) => compression.compress(codec, bytes),
+          },
+          crc32cTable,
+        ),
+        leaderEpoch(epoch),
+      );
       if (index === Math.floor(count / 3)) await log.sync();
     }
     if (name !== 'unsynced') await log.sync();
@@ -58,8 +74,21 @@ export async function makeTemplate(name: 'clean' | 'killed' | 'unsynced', count 
     return machine.disk.dump();
   });
   const opened = await openFiles(files, clean);
-  const recoveryPoint = newestCheckpoint(files.get(`${DIRECTORY}/checkpoint`) ?? new Uint8Array(0), crc32cTable)?.value.recoveryPoint ?? 0;
-  return { name, files, clean, recoveryPoint, end: opened.end, batches: opened.read.batches.map(({ baseOffset, lastOffset, epoch, bytes }) => ({ base: baseOffset, last: lastOffset, epoch, bytes })) };
+  const recoveryPoint =
+    newestCheckpoint(files.get(`${DIRECTORY}/checkpoint`) ?? new Uint8Array(0), crc32cTable)?.value.recoveryPoint ?? 0;
+  return {
+    name,
+    files,
+    clean,
+    recoveryPoint,
+    end: opened.end,
+    batches: opened.read.batches.map(({ baseOffset, lastOffset, epoch, bytes }) => ({
+      base: baseOffset,
+      last: lastOffset,
+      epoch,
+      bytes,
+    })),
+  };
 }
 
 export interface Opened {

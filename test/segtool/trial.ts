@@ -31,7 +31,9 @@ function dataBytes(template: Template, path: string): number {
   const logs = logNames(template.files).map((each) => Number(each.slice(-24, -4)));
   const base = Number(path.slice(-24, -4));
   const next = logs.find((each) => each > base) ?? template.end;
-  return template.batches.filter((batch) => batch.base >= base && batch.base < next).reduce((sum, { bytes }) => sum + bytes.length, 0);
+  return template.batches
+    .filter((batch) => batch.base >= base && batch.base < next)
+    .reduce((sum, { bytes }) => sum + bytes.length, 0);
 }
 
 function contains(files: Files, batch: KnownBatch): boolean {
@@ -49,7 +51,10 @@ export async function tryDamage(template: Template, damage: Damage): Promise<Tri
   need(before.verdict !== 'unreadable', 'unreadable');
   const done = await machine.run(() => repair(deps, '', { write: true }));
   const after = await machine.run(() => verify(deps, ''));
-  need(after.verdict === 'clean', `not clean after repair: ${JSON.stringify(after.findings)} was ${JSON.stringify(before.findings)}`);
+  need(
+    after.verdict === 'clean',
+    `not clean after repair: ${JSON.stringify(after.findings)} was ${JSON.stringify(before.findings)}`,
+  );
   const again = await machine.run(() => repair(deps, '', { write: true }));
   need(again.done === undefined, `a second repair finds work: ${JSON.stringify(again.plans)}`);
 
@@ -66,20 +71,35 @@ export async function tryDamage(template: Template, damage: Damage): Promise<Tri
     if (found === undefined) {
       lostBatches += 1;
       need(!contains(damage.files, batch), `the intact batch at ${String(batch.base)} is not served`);
-      if (batch.base >= opened.start && batch.base < opened.end) need(isLost(batch.base), `offset ${String(batch.base)} is not served and not reported`);
-      if (batch.base >= opened.end) need(found || batch.base >= template.recoveryPoint, `the end at ${String(batch.base)} is gone without a finding`);
+      if (batch.base >= opened.start && batch.base < opened.end)
+        need(isLost(batch.base), `offset ${String(batch.base)} is not served and not reported`);
+      if (batch.base >= opened.end)
+        need(
+          found || batch.base >= template.recoveryPoint,
+          `the end at ${String(batch.base)} is gone without a finding`,
+        );
     } else {
-      need(Buffer.compare(found.bytes, batch.bytes) === 0, `the batch at ${String(batch.base)} is served with other bytes`);
+      need(
+        Buffer.compare(found.bytes, batch.bytes) === 0,
+        `the batch at ${String(batch.base)} is served with other bytes`,
+      );
       need(!isLost(batch.base), `offset ${String(batch.base)} is reported lost and served`);
     }
   }
   need(served.size + lostBatches === template.batches.length, 'batches are served that were never written');
-  for (const range of opened.read.damaged) for (let at = range.from; at < range.to; at += 1) need(isLost(at), `the broker has damage at ${String(at)}, which was not reported`);
+  for (const range of opened.read.damaged)
+    for (let at = range.from; at < range.to; at += 1)
+      need(isLost(at), `the broker has damage at ${String(at)}, which was not reported`);
   const outside = isOutside(template, damage);
   need(!outside || lostBatches === 0, 'records are lost by damage outside of the log');
   const below = template.batches.filter(({ last }) => last < template.recoveryPoint);
-  const beyond = !template.clean && template.recoveryPoint < template.end && below.every((batch) => contains(damage.files, batch));
-  return { outcome: found ? 'found' : outside ? 'outside' : beyond ? 'beyond' : 'not-found', codes: before.findings.filter(isDamage).map(({ code }) => code), lostBatches };
+  const beyond =
+    !template.clean && template.recoveryPoint < template.end && below.every((batch) => contains(damage.files, batch));
+  return {
+    outcome: found ? 'found' : outside ? 'outside' : beyond ? 'beyond' : 'not-found',
+    codes: before.findings.filter(isDamage).map(({ code }) => code),
+    lostBatches,
+  };
 }
 
 export interface Campaign {
@@ -91,7 +111,13 @@ export interface Campaign {
 }
 
 /** The same seed gives the same damages. */
-export async function campaign(templates: readonly Template[], kinds: readonly string[], count: number, seed: number, note?: (done: number) => void): Promise<Campaign> {
+export async function campaign(
+  templates: readonly Template[],
+  kinds: readonly string[],
+  count: number,
+  seed: number,
+  note?: (done: number) => void,
+): Promise<Campaign> {
   const notFound = new Map<string, string[]>();
   const failures: string[] = [];
   let trials = 0;
@@ -108,9 +134,12 @@ export async function campaign(templates: readonly Template[], kinds: readonly s
       const trial = await tryDamage(template, damage);
       if (trial.lostBatches === 0) lossless += 1;
       if (trial.outcome === 'beyond') beyond.push(`${kind}: ${damage.detail}`);
-      if (trial.outcome === 'not-found') notFound.set(kind, [...(notFound.get(kind) ?? []), `${template.name}: ${damage.detail}`]);
+      if (trial.outcome === 'not-found')
+        notFound.set(kind, [...(notFound.get(kind) ?? []), `${template.name}: ${damage.detail}`]);
     } catch (error) {
-      failures.push(`seed ${String(seed + index)} ${error instanceof Error ? (error.message.startsWith(template.name) ? error.message : `${template.name}: ${kind}, ${damage.detail}: ${error.stack ?? ''}`) : String(error)}`);
+      failures.push(
+        `seed ${String(seed + index)} ${error instanceof Error ? (error.message.startsWith(template.name) ? error.message : `${template.name}: ${kind}, ${damage.detail}: ${error.stack ?? ''}`) : String(error)}`,
+      );
     }
     note?.(trials);
   }

@@ -71,7 +71,12 @@ const STATUS_UNREADABLE = 3;
 const STATUS: Readonly<Record<Verdict, number>> = { clean: 0, damaged: STATUS_FAILED, unreadable: STATUS_UNREADABLE };
 const LIVE_NOTE = 'A broker is running on this directory: the end of its logs may move while they are read.';
 
-async function opened<Result>(given: string, flags: SegtoolFlags, addonPath: AddonPath, work: (at: OpenedPath) => Promise<Result>): Promise<Result> {
+async function opened<Result>(
+  given: string,
+  flags: SegtoolFlags,
+  addonPath: AddonPath,
+  work: (at: OpenedPath) => Promise<Result>,
+): Promise<Result> {
   const at = openPath(given, addonPath, flags.progress && flags.json !== true);
   if (at.isLive && flags.json !== true) process.stderr.write(`${LIVE_NOTE}\n`);
   try {
@@ -100,7 +105,11 @@ export async function runInspect(paths: readonly string[], flags: InspectFlags, 
     await opened(path, flags, addonPath, async ({ deps, path: within }) => {
       const found = await inspect(deps, within, { ratios: flags.ratios === true });
       if (found.report.verdict === 'unreadable') status = STATUS_UNREADABLE;
-      await print(flags, { path, verdict: found.report.verdict, logs: found.logs, unreadable: found.report.unreadable }, () => renderInspect(found));
+      await print(
+        flags,
+        { path, verdict: found.report.verdict, logs: found.logs, unreadable: found.report.unreadable },
+        () => renderInspect(found),
+      );
     });
   }
   endWith(status);
@@ -112,10 +121,18 @@ export async function runVerify(paths: readonly string[], flags: SegtoolFlags, a
     await opened(path, flags, addonPath, async ({ deps, path: within, isLive }) => {
       const found = await verify(deps, within);
       const report = isLive ? settled(found) : found;
-      const findings = isLive ? [...report.findings, finding('TAIL_MAY_MOVE', 'lock', 'its lock names a running process')] : report.findings;
-      const lost = report.logs.filter(({ target }) => target.only === undefined).flatMap((log) => planLog(log).lost.map(({ from, to }) => ({ log: log.target.label, from, to })));
+      const findings = isLive
+        ? [...report.findings, finding('TAIL_MAY_MOVE', 'lock', 'its lock names a running process')]
+        : report.findings;
+      const lost = report.logs
+        .filter(({ target }) => target.only === undefined)
+        .flatMap((log) => planLog(log).lost.map(({ from, to }) => ({ log: log.target.label, from, to })));
       status = Math.max(status, STATUS[report.verdict]);
-      await print(flags, { path, verdict: report.verdict, findings, lostAfterRepair: lost, unreadable: report.unreadable }, () => renderVerify({ ...report, findings }, lost));
+      await print(
+        flags,
+        { path, verdict: report.verdict, findings, lostAfterRepair: lost, unreadable: report.unreadable },
+        () => renderVerify({ ...report, findings }, lost),
+      );
     });
   }
   endWith(status);
@@ -127,7 +144,8 @@ async function locked<Result>({ deps }: OpenedPath, work: () => Promise<Result>)
   try {
     lock = await deps.disk.lock('lock');
   } catch (error) {
-    if (error instanceof DiskError && error.kind === 'locked') throw new FatalError('DATA_DIR_LOCKED', `Nothing was changed: ${error.message}. Stop the broker first.`, error);
+    if (error instanceof DiskError && error.kind === 'locked')
+      throw new FatalError('DATA_DIR_LOCKED', `Nothing was changed: ${error.message}. Stop the broker first.`, error);
     throw error;
   }
   try {
@@ -144,26 +162,50 @@ export async function runRepair(path: string, flags: RepairFlags, addonPath: Add
     const write = flags.write === true;
     const run = async (): Promise<void> => {
       const report = await repair(at.deps, at.path, { write, from });
-      const plans = report.plans.map(({ steps, ...rest }) => ({ ...rest, steps: steps.map((step) => ({ ...step, ...('pieces' in step ? { pieces: step.pieces.map(({ patches, ...piece }) => ({ ...piece, patches: patches.length })) } : {}) })) }));
-      await print(flags, { path, write, plans, resumed: report.resumed.map(({ id }) => id), done: report.done?.id ?? null }, () => renderRepair(report, write));
+      const plans = report.plans.map(({ steps, ...rest }) => ({
+        ...rest,
+        steps: steps.map((step) => ({
+          ...step,
+          ...('pieces' in step
+            ? { pieces: step.pieces.map(({ patches, ...piece }) => ({ ...piece, patches: patches.length })) }
+            : {}),
+        })),
+      }));
+      await print(
+        flags,
+        { path, write, plans, resumed: report.resumed.map(({ id }) => id), done: report.done?.id ?? null },
+        () => renderRepair(report, write),
+      );
     };
     await (write ? locked(at, run) : run());
   });
 }
 
-export async function runUndo(path: string, id: string | undefined, flags: UndoFlags, addonPath: AddonPath): Promise<void> {
+export async function runUndo(
+  path: string,
+  id: string | undefined,
+  flags: UndoFlags,
+  addonPath: AddonPath,
+): Promise<void> {
   if (flags.write !== true) throw new UsageError('undo changes files: say --write');
   await opened(path, flags, addonPath, (at) =>
     locked(at, async () => {
       const journal = await undo(at.deps, id);
-      await print(flags, { path, undone: journal.id, files: journal.changes.map((change) => change.path) }, () => renderUndo(journal));
+      await print(flags, { path, undone: journal.id, files: journal.changes.map((change) => change.path) }, () =>
+        renderUndo(journal),
+      );
     }),
   );
 }
 
 function filterOf(flags: FilterFlags): RecordFilter {
   const at = flags.header?.indexOf('=') ?? -1;
-  const header = flags.header === undefined ? undefined : at < 0 ? { name: flags.header, value: undefined } : { name: flags.header.slice(0, at), value: utf8Encode(flags.header.slice(at + 1)) };
+  const header =
+    flags.header === undefined
+      ? undefined
+      : at < 0
+        ? { name: flags.header, value: undefined }
+        : { name: flags.header.slice(0, at), value: utf8Encode(flags.header.slice(at + 1)) };
   return { from: flags.from, to: flags.to, key: flags.key === undefined ? undefined : utf8Encode(flags.key), header };
 }
 
@@ -179,11 +221,14 @@ export async function runDump(path: string, flags: DumpFlags, addonPath: AddonPa
       if (flags.records === true) await dumpAllRecords(output, at, log, flags);
       else {
         for await (const found of readBatches(at.deps, log, filterOf(flags))) {
-          if (flags.json === true) await output.line(JSON.stringify(found.kind === 'batch' ? describeBatch(found) : found));
+          if (flags.json === true)
+            await output.line(JSON.stringify(found.kind === 'batch' ? describeBatch(found) : found));
           else if (found.kind === 'skipped') await output.line(`skipped offsets ${ranges([found])}`);
           else {
             const batch = describeBatch(found);
-            await output.line(`offsets ${ranges([{ from: batch.baseOffset, to: batch.lastOffset + 1 }])}  ${batch.file} at ${String(batch.position)}, ${String(batch.bytes)} bytes, ${String(batch.records)} records, ${batch.codec}, epoch ${String(batch.epoch)}, ${new Date(batch.baseTimestamp).toISOString()}${batch.control ? ', control' : ''}${batch.producerId < 0 ? '' : `, producer ${String(batch.producerId)} epoch ${String(batch.producerEpoch)} sequence ${String(batch.baseSequence)}`}, crc ${batch.crc}`);
+            await output.line(
+              `offsets ${ranges([{ from: batch.baseOffset, to: batch.lastOffset + 1 }])}  ${batch.file} at ${String(batch.position)}, ${String(batch.bytes)} bytes, ${String(batch.records)} records, ${batch.codec}, epoch ${String(batch.epoch)}, ${new Date(batch.baseTimestamp).toISOString()}${batch.control ? ', control' : ''}${batch.producerId < 0 ? '' : `, producer ${String(batch.producerId)} epoch ${String(batch.producerEpoch)} sequence ${String(batch.baseSequence)}`}, crc ${batch.crc}`,
+            );
             if (flags.hex === true) await output.line(Buffer.from(found.bytes).toString('hex'));
           }
         }
@@ -194,9 +239,11 @@ export async function runDump(path: string, flags: DumpFlags, addonPath: AddonPa
 
 async function dumpAllRecords(output: Output, at: OpenedPath, log: LogReport, flags: DumpFlags): Promise<void> {
   for await (const found of dumpRecords(at.deps, log, { ...filterOf(flags), control: flags.control })) {
-    if (flags.json === true) await output.line(JSON.stringify(found.kind === 'record' ? jsonRecord(found.record) : found));
+    if (flags.json === true)
+      await output.line(JSON.stringify(found.kind === 'record' ? jsonRecord(found.record) : found));
     else if (found.kind === 'skipped') await output.line(`skipped offsets ${ranges([found])}`);
-    else if (found.kind === 'undecodable') await output.line(`offsets ${ranges([found])} do not decode: ${found.reason}`);
+    else if (found.kind === 'undecodable')
+      await output.line(`offsets ${ranges([found])} do not decode: ${found.reason}`);
     else await output.line(recordLine(found, flags.hex === true));
   }
 }
@@ -216,7 +263,8 @@ export async function runFind(path: string, flags: FindFlags, addonPath: AddonPa
   if (wanted.length !== 1) throw new UsageError('say one of --offset, --timestamp, --event-id');
   const since = flags.timestamp === undefined ? undefined : timeOf(flags.timestamp);
   const filter: RecordFilter = {
-    ...(flags.offset === undefined ? {} : { from: flags.offset, to: flags.offset + 1 }), since,
+    ...(flags.offset === undefined ? {} : { from: flags.offset, to: flags.offset + 1 }),
+    since,
     header: flags.eventId === undefined ? undefined : { name: 'event-id', value: utf8Encode(flags.eventId) },
   };
   let found = 0;
@@ -227,7 +275,11 @@ export async function runFind(path: string, flags: FindFlags, addonPath: AddonPa
         if (each.kind !== 'record') continue;
         found += 1;
         const line = { log: log.target.label, file: each.file, position: each.position, ...jsonRecord(each.record) };
-        await output.line(flags.json === true ? JSON.stringify(line) : `${log.target.label}  ${each.file} at ${String(each.position)}\n  ${recordLine(each, false)}`);
+        await output.line(
+          flags.json === true
+            ? JSON.stringify(line)
+            : `${log.target.label}  ${each.file} at ${String(each.position)}\n  ${recordLine(each, false)}`,
+        );
         if (flags.eventId === undefined) break;
       }
     }
@@ -253,11 +305,24 @@ export async function runStats(path: string, flags: SegtoolFlags, addonPath: Add
 function renderStats(stats: LogStats): string {
   const bars = (buckets: LogStats['batchBytes']): string => {
     const most = buckets.reduce((largest, { count }) => Math.max(largest, count), 1);
-    return columns(['BELOW', 'COUNT', ''], buckets.map(({ below, count }) => [size(below), String(count), '#'.repeat(Math.ceil((count / most) * 40))]));
+    return columns(
+      ['BELOW', 'COUNT', ''],
+      buckets.map(({ below, count }) => [size(below), String(count), '#'.repeat(Math.ceil((count / most) * 40))]),
+    );
   };
-  const rates = stats.rates.map(({ fromMs, records, bytes }) => [new Date(fromMs).toISOString(), String(records), size(bytes)]);
+  const rates = stats.rates.map(({ fromMs, records, bytes }) => [
+    new Date(fromMs).toISOString(),
+    String(records),
+    size(bytes),
+  ]);
   const keys = stats.largestKeys.map(({ key, records, bytes }) => [JSON.stringify(key), String(records), size(bytes)]);
-  return [`${stats.log}   ${String(stats.batches)} batches, ${String(stats.records)} records`, `Batches\n${bars(stats.batchBytes)}`, `Records\n${bars(stats.recordBytes)}`, `Over time\n${columns(['FROM', 'RECORDS', 'BYTES'], rates)}`, `Largest keys\n${columns(['KEY', 'RECORDS', 'BYTES'], keys)}`].join('\n\n');
+  return [
+    `${stats.log}   ${String(stats.batches)} batches, ${String(stats.records)} records`,
+    `Batches\n${bars(stats.batchBytes)}`,
+    `Records\n${bars(stats.recordBytes)}`,
+    `Over time\n${columns(['FROM', 'RECORDS', 'BYTES'], rates)}`,
+    `Largest keys\n${columns(['KEY', 'RECORDS', 'BYTES'], keys)}`,
+  ].join('\n\n');
 }
 
 export async function runExport(path: string, flags: ExportFlags, addonPath: AddonPath): Promise<void> {
@@ -286,34 +351,66 @@ export async function runImport(path: string, flags: ImportFlags, addonPath: Add
   const whole = resolve(path);
   await opened(dirname(whole), { ...flags, progress: false }, addonPath, async ({ deps, path: parent }) => {
     const within = parent === '' ? basename(whole) : `${parent}/${basename(whole)}`;
-    const storage = { ...deps, random: systemRandom, telemetry: silentTelemetry, fatal: (_reason: string, detail: string): never => { throw new CommandError(detail); } };
-    const lines = createInterface({ input: process.stdin, crlfDelay: Number.POSITIVE_INFINITY });
-    const records = await importRecords(deps, storage, within, lines, flags.compression);
+    const storage = {
+      ...deps,
+      random: systemRandom,
+      telemetry: silentTelemetry,
+      fatal: (_reason: string, detail: string): never => {
+        throw new CommandError(detail);
+      },
+    };
+    const records = await importRecords(deps, storage, within, inputLines(), flags.compression);
     await print(flags, { path, records }, () => `${String(records)} records in ${path}`);
   });
+}
+
+/** Not opened before it is read: what comes earlier would be lost. */
+async function* inputLines(): AsyncGenerator<string> {
+  yield* createInterface({ input: process.stdin, crlfDelay: Number.POSITIVE_INFINITY });
 }
 
 export async function runDiff(first: string, second: string, flags: SegtoolFlags, addonPath: AddonPath): Promise<void> {
   let isSame = true;
   await opened(first, flags, addonPath, (one) =>
     opened(second, flags, addonPath, async (two) => {
-      const [left, right] = [(await findTargets(one.deps.disk, one.path)).logs, (await findTargets(two.deps.disk, two.path)).logs];
+      const [left, right] = [
+        (await findTargets(one.deps.disk, one.path)).logs,
+        (await findTargets(two.deps.disk, two.path)).logs,
+      ];
       for (const target of left) {
         const tail = (directory: string): string => directory.split('/').slice(-2).join('/');
-        const other = left.length === 1 && right.length === 1 ? right[0] : right.find(({ directory }) => tail(directory) === tail(target.directory));
+        const other =
+          left.length === 1 && right.length === 1
+            ? right[0]
+            : right.find(({ directory }) => tail(directory) === tail(target.directory));
         if (other === undefined) {
           isSame = false;
           await print(flags, { log: target.label, missing: 'second' }, () => `${target.label}  is not in ${second}`);
           continue;
         }
-        const differences = await diffLogs({ deps: one.deps, log: await checkLog(one.deps, target) }, { deps: two.deps, log: await checkLog(two.deps, other) });
+        const differences = await diffLogs(
+          { deps: one.deps, log: await checkLog(one.deps, target) },
+          { deps: two.deps, log: await checkLog(two.deps, other) },
+        );
         if (differences.some(({ kind }) => kind !== 'same')) isSame = false;
-        await print(flags, { log: target.label, ranges: differences }, () => `${target.label}\n${columns(['OFFSETS', ''], differences.map((range) => [ranges([range]), range.kind]))}`);
+        await print(
+          flags,
+          { log: target.label, ranges: differences },
+          () =>
+            `${target.label}\n${columns(
+              ['OFFSETS', ''],
+              differences.map((range) => [ranges([range]), range.kind]),
+            )}`,
+        );
       }
-      for (const target of right) if (left.length > 1 && !left.some(({ directory }) => directory.endsWith(target.directory.split('/').slice(-2).join('/')))) {
-        isSame = false;
-        await print(flags, { log: target.label, missing: 'first' }, () => `${target.label}  is not in ${first}`);
-      }
+      for (const target of right)
+        if (
+          left.length > 1 &&
+          !left.some(({ directory }) => directory.endsWith(target.directory.split('/').slice(-2).join('/')))
+        ) {
+          isSame = false;
+          await print(flags, { log: target.label, missing: 'first' }, () => `${target.label}  is not in ${first}`);
+        }
     }),
   );
   endWith(isSame ? 0 : STATUS_FAILED);
