@@ -4,6 +4,8 @@ import { createHash } from 'node:crypto';
 import { leaderEpoch, offset } from '../../src/base/brands.ts';
 import { crc32cTable } from '../../src/base/checksum.ts';
 import { newestCheckpoint } from '../../src/format/checkpoint.ts';
+import { parseSegmentFileName } from '../../src/format/segment.ts';
+import { newestSyncMark, SYNC_MARKS_BYTES } from '../../src/format/sync-mark.ts';
 import { SimDisk } from '../../src/sim/disk.ts';
 import type { SeededRandom } from '../../src/sim/random.ts';
 import type { LogConfig } from '../../src/storage/config.ts';
@@ -153,7 +155,7 @@ export class StorageSweep {
       throw new Error(`${context}: reading failed: ${String(error)}`, { cause: error });
     }
     const result = { start: log.logStartOffset, end: log.logEndOffset, read, epochs: log.epochs, damaged: log.damaged };
-    checkPromises(log, read, found, context, this.options.config.fsync === 'always');
+    checkPromises(log, read, found, context);
     return result;
   }
 }
@@ -187,7 +189,7 @@ function demand(holds: boolean, context: string, what: string): void {
   if (!holds) throw new Error(`${context}: ${what}`);
 }
 
-function checkPromises(log: PartitionLog, read: ReadAll, found: Found, context: string, always: boolean): void {
+function checkPromises(log: PartitionLog, read: ReadAll, found: Found, context: string): void {
   const { promised } = found;
   const floor = found.killed ? promised.written : promised.floor;
   const { logStartOffset: start, logEndOffset: end } = log;
@@ -207,8 +209,7 @@ function checkPromises(log: PartitionLog, read: ReadAll, found: Found, context: 
   let next: number = start;
   for (const range of read.damaged)
     demand(
-      (always && range.from >= floor) ||
-        (found.damaged ?? []).some((known) => known.from <= range.from && known.to >= range.to),
+      (found.damaged ?? []).some((known) => known.from <= range.from && known.to >= range.to),
       context,
       `damage at ${String(range.from)}, promised ${String(floor)}`,
     );
@@ -456,6 +457,8 @@ function stateKey(disk: SimDisk, expectation: string, killed: boolean): string {
   const hash = createHash('md5');
   hash.update(expectation).update(killed ? 'k' : 'c');
   const files = disk.dump();
+  const checkpointFile = files.get(`${DIRECTORY}/checkpoint`);
+  const checkpoint = checkpointFile === undefined ? undefined : newestCheckpoint(checkpointFile, crc32cTable)?.value;
   for (const [path, bytes] of files) {
     // Of the checkpoint only the newest slot counts, whatever its place and number.
     if (path.endsWith('/checkpoint')) {
@@ -465,7 +468,15 @@ function stateKey(disk: SimDisk, expectation: string, killed: boolean): string {
     }
     // What recovery does not read does not make a state of its own.
     if (path.startsWith('quarantine/') || path.includes('.tmp')) continue;
-    hash.update(path.slice(DIRECTORY.length)).update(String(bytes.length)).update(bytes);
+    hash.update(path.slice(DIRECTORY.length)).update(String(bytes.length));
+    // Of the sync marks the same holds, but for which of them is younger than the checkpoint.
+    const base = parseSegmentFileName(path.split('/').at(-1) ?? '')?.baseOffset ?? 0;
+    const marks = newestSyncMark(bytes.subarray(-SYNC_MARKS_BYTES), offset(base), crc32cTable)?.value;
+    if (!path.endsWith('.log') || marks === undefined) hash.update(bytes);
+    else {
+      hash.update(JSON.stringify({ ...marks, sequence: marks.sequence > (checkpoint?.sequence ?? 0) }));
+      hash.update(bytes.subarray(0, -SYNC_MARKS_BYTES));
+    }
   }
   return hash.digest('base64');
 }

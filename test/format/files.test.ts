@@ -17,7 +17,8 @@ import { decodeSeal, encodeSeal, SEAL_BYTES_MAX, SEAL_EPOCHS_MAX, type Seal } fr
 import { decodeStoreFile, encodeStoreFile } from '../../src/format/store-file.ts';
 import { decodeSuperblock, encodeSuperblock, type Superblock } from '../../src/format/superblock.ts';
 import { crc32c } from '../../src/platform/checksum.ts';
-import { CHECKPOINTS, ROWS, sealFile, SUPERBLOCKS } from '../golden/format/fixtures.ts';
+import { CHECKPOINTS, ROWS, sealFile, SUPERBLOCKS, SYNC_MARK } from '../golden/format/fixtures.ts';
+import { decodeSyncMark, encodeSyncMark } from '../../src/format/sync-mark.ts';
 import { eachBitFlip, mutate, mutation } from './arbitraries.ts';
 
 const someOffset = fc
@@ -112,6 +113,12 @@ const CODECS: readonly {
     name: 'checkpoint slot',
     bytes: () => encodeCheckpoint(CHECKPOINTS[0] ?? expect.fail('no checkpoint'), crc32c),
     decode: (bytes) => decodeCheckpoint(bytes, crc32c),
+    reseal: resealEnd,
+  },
+  {
+    name: 'sync mark',
+    bytes: () => encodeSyncMark(SYNC_MARK, crc32c),
+    decode: (bytes) => decodeSyncMark(bytes, crc32c),
     reseal: resealEnd,
   },
   {

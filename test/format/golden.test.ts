@@ -18,6 +18,7 @@ import {
   ROWS,
   STORE,
   SUPERBLOCKS,
+  SYNC_MARK,
   TIME_ENTRIES,
 } from '../golden/format/fixtures.ts';
 
@@ -159,6 +160,7 @@ describe('the files of the format', () => {
         firstEpoch: active?.firstEpoch ?? -1,
         lastEpoch: active?.lastEpoch ?? -1,
       })),
+      'sync-marks.bin': [SYNC_MARK],
       'superblock.bin': SUPERBLOCKS.map(({ clean, ...rest }) => ({ ...rest, flags: clean ? 1 : 0 })),
       'owner-snapshot.bin': { content: hex(ownerContent()) },
       'metadata-snapshot.bin': {

@@ -11,6 +11,7 @@ import { encodeBatch, encodeEpochStart } from '../../../src/format/records.ts';
 import { encodeSeal, type Seal } from '../../../src/format/seal.ts';
 import { encodeStoreFile } from '../../../src/format/store-file.ts';
 import { encodeSuperblock, type Superblock } from '../../../src/format/superblock.ts';
+import { encodeSyncMark, SYNC_MARKS_BYTES, type SyncMark } from '../../../src/format/sync-mark.ts';
 import { writeTimeEntry, type TimeEntry } from '../../../src/format/time-index.ts';
 
 const AT = 1_700_000_000_000;
@@ -154,6 +155,9 @@ function joined(first: Uint8Array, second: Uint8Array): Uint8Array {
   return bytes;
 }
 
+/** Of the segment above: its first batch is synced, the fdatasync that comes will cover the second one too. */
+export const SYNC_MARK: SyncMark = { sequence: 19, segmentBase: offset(41), syncedOffset: offset(42), syncedPosition: 82 };
+
 export const FIXTURES: Readonly<Record<string, () => Uint8Array>> = {
   'batch-two-records.bin': twoRecords,
   'batch-least.bin': leastBatch,
@@ -162,6 +166,8 @@ export const FIXTURES: Readonly<Record<string, () => Uint8Array>> = {
   'seal.bin': sealFile,
   'checkpoint.bin': () =>
     joined(...(CHECKPOINTS.map((checkpoint) => encodeCheckpoint(checkpoint, crc32cTable)) as [Uint8Array, Uint8Array])),
+  // The second slot was not written yet.
+  'sync-marks.bin': () => joined(encodeSyncMark(SYNC_MARK, crc32cTable), new Uint8Array(SYNC_MARKS_BYTES / 2)),
   'superblock.bin': () =>
     joined(...(SUPERBLOCKS.map((superblock) => encodeSuperblock(superblock, crc32cTable)) as [Uint8Array, Uint8Array])),
   'owner-snapshot.bin': () => encodeOwnerSnapshot(utf8Encode('what the owner knew'), crc32cTable),

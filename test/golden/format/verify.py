@@ -151,6 +151,12 @@ def checkpoint(body):
             "logStart": start, "highWatermark": watermark, "crc": crc, "crcKnown": known, "epochs": entries, **facts}
 
 
+def sync_mark(body):
+    magic, version, flags, sequence, base, synced, position = struct.unpack_from(">4sHHqqqI", body)
+    assert magic == b"RVSM" and version == 1 and flags == 0 and not any(body[44:])
+    return {"sequence": sequence, "segmentBase": base, "syncedOffset": synced, "syncedPosition": position}
+
+
 def superblock(body):
     magic, version, flags, sequence, term, vote, incarnation, size = struct.unpack_from(">4sHHqqiqH", body)
     assert magic == b"RVSB" and version == 1
@@ -196,6 +202,7 @@ def entries(layout):
 READERS = {
     "batch-by-hand.bin": one_batch, "batch-two-records.bin": one_batch, "batch-least.bin": one_batch,
     "batch-epoch-start.bin": one_batch, "segment.bin": segment, "seal.bin": seal,
+    "sync-marks.bin": lambda data: [sync_mark(sealed(slot)) for slot in (data[:4096], data[4096:]) if any(slot)],
     "checkpoint.bin": lambda data: slots(data, checkpoint), "superblock.bin": lambda data: slots(data, superblock),
     "owner-snapshot.bin": owner_snapshot, "metadata-snapshot.bin": metadata_snapshot, "store-json.bin": store_file,
     "index.bin": entries(">II"), "timeindex.bin": entries(">qI"),
