@@ -24,9 +24,13 @@ interface Started {
 
 async function start(dataDir: string, ...flags: string[]): Promise<Started> {
   const began = performance.now();
-  const child = spawn(executable, ['serve', '--data-dir', dataDir, '--listen', '127.0.0.1:0', '--admin-listen', '127.0.0.1:0', '--json', ...flags], {
-    stdio: ['ignore', 'pipe', 'inherit'],
-  });
+  const child = spawn(
+    executable,
+    ['serve', '--data-dir', dataDir, '--listen', '127.0.0.1:0', '--admin-listen', '127.0.0.1:0', '--json', ...flags],
+    {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    },
+  );
   return await new Promise((resolve, reject) => {
     const timer = setTimeout(() => {
       child.kill('SIGKILL');
@@ -70,22 +74,29 @@ async function readyTimes(dataDir: () => string, ...flags: string[]): Promise<nu
 const root = mkdtempSync(join(tmpdir(), 'rivulet-footprint-'));
 try {
   let count = 0;
-  console.log(`start to ready, empty store: ${spread(await readyTimes(() => join(root, `empty-${String((count += 1))}`)), 'ms')}`);
+  console.log(
+    `start to ready, empty store: ${spread(await readyTimes(() => join(root, `empty-${String((count += 1))}`)), 'ms')}`,
+  );
 
   const many = join(root, 'many');
   const filler = await start(many, '--segment-bytes', '65536', '--fsync', 'never');
   const client = await connect({ servers: [filler.server] });
   await client.admin.createTopic({ name: 'segments' });
   const small = client.producer({ batchBytes: 60_000, lingerMs: 5 });
-  for (let record = 0; record < 210 * 64; record += 1) while (!small.enqueue('segments', { value: new Uint8Array(1000) })) await small.ready();
+  for (let record = 0; record < 210 * 64; record += 1)
+    while (!small.enqueue('segments', { value: new Uint8Array(1000) })) await small.ready();
   await small.flush();
   await client.close();
   await stop(filler);
-  console.log(`start to ready, 200 clean segments: ${spread(await readyTimes(() => many, '--segment-bytes', '65536'), 'ms')}`);
+  console.log(
+    `start to ready, 200 clean segments: ${spread(await readyTimes(() => many, '--segment-bytes', '65536'), 'ms')}`,
+  );
 
   const broker = await start(join(root, 'load'), '--fsync', 'never');
   await new Promise((resolve) => setTimeout(resolve, 3000));
-  console.log(`idle: ${rss(broker.child, 'VmRSS').toFixed(0)} MB resident, ${rss(broker.child, 'RssAnon').toFixed(0)} MB of it anonymous`);
+  console.log(
+    `idle: ${rss(broker.child, 'VmRSS').toFixed(0)} MB resident, ${rss(broker.child, 'RssAnon').toFixed(0)} MB of it anonymous`,
+  );
   const loader = await connect({ servers: [broker.server] });
   await loader.admin.createTopic({ name: 'load' });
   const producer = loader.producer({ batchBytes: 256 * 1024 });
@@ -97,12 +108,16 @@ try {
     peakAnonymous = Math.max(peakAnonymous, rss(broker.child, 'RssAnon'));
   }, 50);
   const records = Math.floor((gigabytes * 1e9) / value.length);
-  for (let record = 0; record < records; record += 1) while (!producer.enqueue('load', { value })) await producer.ready();
+  for (let record = 0; record < records; record += 1)
+    while (!producer.enqueue('load', { value })) await producer.ready();
   await producer.flush();
   let read = 0;
-  for await (const batch of loader.consumer({ topics: ['load'], until: 'high-watermark-at-start' }).batches()) read += batch.length;
+  for await (const batch of loader.consumer({ topics: ['load'], until: 'high-watermark-at-start' }).batches())
+    read += batch.length;
   clearInterval(watch);
-  console.log(`${String(gigabytes)} GB produced and consumed (${String(read)} of ${String(records)} records): peak ${peak.toFixed(0)} MB resident, ${peakAnonymous.toFixed(0)} MB anonymous`);
+  console.log(
+    `${String(gigabytes)} GB produced and consumed (${String(read)} of ${String(records)} records): peak ${peak.toFixed(0)} MB resident, ${peakAnonymous.toFixed(0)} MB anonymous`,
+  );
   await loader.close();
   await stop(broker);
 } finally {

@@ -8,19 +8,45 @@ import { fileURLToPath } from 'node:url';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const nodeBin = `${root}node_modules/node-linux-${arch}/bin`;
-const env = { ...process.env, PATH: `${nodeBin}:${root}node_modules/.bin:${process.env.PATH}`, npm_config_update_notifier: 'false' };
+const env = {
+  ...process.env,
+  PATH: `${nodeBin}:${root}node_modules/.bin:${process.env.PATH}`,
+  npm_config_update_notifier: 'false',
+};
 const totals = { passed: 0, failed: 0 };
 
 /** Each stage: a name, whether `check` runs it, and what it does; every one counts as one check or as its tests. */
 const stages = [
   { name: 'format', check: true, run: () => tool('oxfmt', ['--check', 'src', 'test', 'bench']) },
-  { name: 'types', check: true, run: () => tool('tsc', ['-p', 'tsconfig.json']) && tool('tsc', ['-p', 'src/tsconfig.pure.json']) },
-  { name: 'lint', check: true, run: () => tool('oxlint', ['--type-aware', '--deny-warnings', 'src', 'test', 'bench']) && canaryIsReported() },
+  {
+    name: 'types',
+    check: true,
+    run: () => tool('tsc', ['-p', 'tsconfig.json']) && tool('tsc', ['-p', 'src/tsconfig.pure.json']),
+  },
+  {
+    name: 'lint',
+    check: true,
+    run: () => tool('oxlint', ['--type-aware', '--deny-warnings', 'src', 'test', 'bench']) && canaryIsReported(),
+  },
   { name: 'architecture', check: true, tests: ['test/architecture'] },
   {
     name: 'unit',
     check: true,
-    tests: ['base', 'format', 'golden', 'protocol', 'core', 'sim', 'storage', 'replication', 'broker', 'client', 'server', 'segtool', 'cli'].map((folder) => `test/${folder}/`),
+    tests: [
+      'base',
+      'format',
+      'golden',
+      'protocol',
+      'core',
+      'sim',
+      'storage',
+      'replication',
+      'broker',
+      'client',
+      'server',
+      'segtool',
+      'cli',
+    ].map((folder) => `test/${folder}/`),
   },
   { name: 'real ports', check: true, tests: ['test/platform/', 'test/host/', 'test/conformance/'] },
   { name: 'crash', check: false, tests: ['test/crash/'] },
@@ -33,7 +59,11 @@ function tool(command, args) {
 }
 
 function canaryIsReported() {
-  const { stdout } = spawnSync('oxlint', ['--type-aware', '--no-ignore', '-f', 'unix', 'test/architecture/canary/floating.ts'], { cwd: root, env, encoding: 'utf8' });
+  const { stdout } = spawnSync(
+    'oxlint',
+    ['--type-aware', '--no-ignore', '-f', 'unix', 'test/architecture/canary/floating.ts'],
+    { cwd: root, env, encoding: 'utf8' },
+  );
   const reported = stdout.includes('no-floating-promises');
   if (!reported) console.error('lint: the deliberate floating promise was not reported, so type-aware rules are off');
   return reported;
@@ -45,7 +75,16 @@ function runTests(name, paths) {
   mkdirSync(`${root}dist`, { recursive: true });
   const report = `${root}dist/test-${name.replaceAll(' ', '-')}.json`;
   rmSync(report, { force: true });
-  const args = ['run', '--config', 'test/vitest.config.ts', '--reporter=default', '--reporter=json', `--outputFile.json=${report}`, ...existing, ...process.argv.slice(3)];
+  const args = [
+    'run',
+    '--config',
+    'test/vitest.config.ts',
+    '--reporter=default',
+    '--reporter=json',
+    `--outputFile.json=${report}`,
+    ...existing,
+    ...process.argv.slice(3),
+  ];
   const { status } = spawnSync('vitest', args, { cwd: root, env, stdio: 'inherit' });
   if (!existsSync(report)) {
     totals.failed += 1;
@@ -59,7 +98,9 @@ function runTests(name, paths) {
 
 /** What the checks need: packages as locked, and the addon. */
 function prepare() {
-  const lock = createHash('sha256').update(readFileSync(`${root}package-lock.json`)).digest('hex');
+  const lock = createHash('sha256')
+    .update(readFileSync(`${root}package-lock.json`))
+    .digest('hex');
   const stamp = `${root}node_modules/.rivulet-lock`;
   if (!existsSync(stamp) || readFileSync(stamp, 'utf8') !== lock) {
     if (!tool('npm', ['ci', '--no-audit', '--no-fund'])) return false;
@@ -77,7 +118,9 @@ function runStage(stage) {
 }
 
 const wanted = process.argv[2] ?? 'all';
-const chosen = stages.filter((stage) => wanted === 'all' || (wanted === 'check' && stage.check) || stage.name === wanted);
+const chosen = stages.filter(
+  (stage) => wanted === 'all' || (wanted === 'check' && stage.check) || stage.name === wanted,
+);
 if (chosen.length === 0) {
   console.error(`no stage ${wanted}; there are: all, check, ${stages.map(({ name }) => name).join(', ')}`);
   process.exit(2);

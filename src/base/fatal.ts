@@ -16,9 +16,15 @@ const table: Readonly<Record<FatalReason, FatalEntry>> = {
   DATA_DIR_UNUSABLE: { status: 74, sentence: 'The data directory cannot be created, read or written.' },
   FORMAT_TOO_NEW: { status: 75, sentence: 'The data directory was written by a newer version; use that version.' },
   LISTEN_FAILED: { status: 76, sentence: 'The listening address cannot be used.' },
-  STORE_DAMAGED: { status: 77, sentence: 'The store has damage that must be looked at before it can be served; use segtool verify.' },
+  STORE_DAMAGED: {
+    status: 77,
+    sentence: 'The store has damage that must be looked at before it can be served; use segtool verify.',
+  },
   /** Reported by the line only: the process ends by abort, so that no exit hook can sync again. */
-  STORAGE_FAILED: { status: 134, sentence: 'A write, sync or read of the data directory failed; what was not answered is unknown.' },
+  STORAGE_FAILED: {
+    status: 134,
+    sentence: 'A write, sync or read of the data directory failed; what was not answered is unknown.',
+  },
 };
 
 export const FATAL: Readonly<Record<FatalReason, FatalEntry>> = table;

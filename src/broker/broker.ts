@@ -96,17 +96,30 @@ export class BrokerCore implements BrokerNode {
     const ofAddress = this.byAddress.get(host) ?? 0;
     if (this.stopping) return this.turnAway(connection, 'SHUTTING_DOWN', undefined);
     if (this.sessions.size >= this.settings.connectionsMax) {
-      return this.turnAway(connection, 'TOO_MANY_CONNECTIONS', `${String(this.sessions.size)} connections are open, which is as many as this broker takes`);
+      return this.turnAway(
+        connection,
+        'TOO_MANY_CONNECTIONS',
+        `${String(this.sessions.size)} connections are open, which is as many as this broker takes`,
+      );
     }
     if (ofAddress >= this.settings.connectionsPerAddressMax) {
-      return this.turnAway(connection, 'TOO_MANY_CONNECTIONS', `${String(ofAddress)} connections of your address are open, which is as many as this broker takes`);
+      return this.turnAway(
+        connection,
+        'TOO_MANY_CONNECTIONS',
+        `${String(ofAddress)} connections of your address are open, which is as many as this broker takes`,
+      );
     }
     this.metrics.connectionsAccepted.add();
     this.byAddress.set(host, ofAddress + 1);
     this.sessionCount += 1;
-    const session = new Session(this, connection, `${String(this.identity.nodeId)}-${String(this.sessionCount)}`, (closed) => {
-      this.forget(closed, host);
-    });
+    const session = new Session(
+      this,
+      connection,
+      `${String(this.identity.nodeId)}-${String(this.sessionCount)}`,
+      (closed) => {
+        this.forget(closed, host);
+      },
+    );
     this.sessions.add(session);
     return session;
   };
@@ -132,7 +145,8 @@ export class BrokerCore implements BrokerNode {
   /** Looked at by the ticker; gives up after `waitMs`. */
   private async within(waitMs: number, done: () => boolean): Promise<void> {
     const untilMs = this.ports.clock.bootMs() + waitMs;
-    while (!done() && this.ports.clock.bootMs() < untilMs) await new Promise<void>((resolve) => this.quietWaiters.push(resolve));
+    while (!done() && this.ports.clock.bootMs() < untilMs)
+      await new Promise<void>((resolve) => this.quietWaiters.push(resolve));
   }
 
   private forget(session: Session, host: string): void {
@@ -142,11 +156,17 @@ export class BrokerCore implements BrokerNode {
     else this.byAddress.set(host, left);
   }
 
-  private turnAway(connection: Connection, code: 'TOO_MANY_CONNECTIONS' | 'SHUTTING_DOWN', message: string | undefined): ConnectionHandler | undefined {
+  private turnAway(
+    connection: Connection,
+    code: 'TOO_MANY_CONNECTIONS' | 'SHUTTING_DOWN',
+    message: string | undefined,
+  ): ConnectionHandler | undefined {
     this.metrics.connectionsRefused.add();
     if (this.refusals >= REFUSALS_MAX) return undefined;
     this.refusals += 1;
-    connection.send(encodeFailureFrame({ operation: CONNECTION_OPERATION, version: 1, correlationId: 0 }, refusal(code, message)));
+    connection.send(
+      encodeFailureFrame({ operation: CONNECTION_OPERATION, version: 1, correlationId: 0 }, refusal(code, message)),
+    );
     connection.end(REFUSAL_LINGER_MS);
     return {
       receiveBuffer: () => SINK,
@@ -180,15 +200,31 @@ export class BrokerCore implements BrokerNode {
   private observe(): void {
     const { telemetry } = this.ports;
     telemetry.observeGauge('rivulet_connections', 'Connections open now.', () => this.sessions.size);
-    telemetry.observeGauge('rivulet_requests_in_flight', 'Requests that are not answered yet.', () => Array.from(this.sessions).reduce((sum, { inFlight }) => sum + inFlight, 0));
+    telemetry.observeGauge('rivulet_requests_in_flight', 'Requests that are not answered yet.', () =>
+      Array.from(this.sessions).reduce((sum, { inFlight }) => sum + inFlight, 0),
+    );
     telemetry.observeGauge('rivulet_parked_fetches', 'Fetches that wait for data.', () => this.parked.size);
-    telemetry.observeGauge('rivulet_cold_reads_waiting', 'Fetches that wait for their turn at the disk.', () => this.coldReads.queued);
-    telemetry.observeGauge('rivulet_disk_free_bytes', 'Free disk space, as last seen; -1: not known.', () => this.headroom.freeBytes);
-    telemetry.observeGauge('rivulet_disk_pressure', '1: produces are refused for want of disk space.', () => (this.headroom.underPressure ? 1 : 0));
-    telemetry.observeGauge('rivulet_oldest_uncommitted_append_seconds', 'Age of the oldest append that is not committed; 0: there is none.', () => {
-      let oldestMs = 0;
-      for (const { oldestUncommittedMs } of this.replicas.all()) oldestMs = Math.max(oldestMs, oldestUncommittedMs);
-      return oldestMs / 1000;
-    });
+    telemetry.observeGauge(
+      'rivulet_cold_reads_waiting',
+      'Fetches that wait for their turn at the disk.',
+      () => this.coldReads.queued,
+    );
+    telemetry.observeGauge(
+      'rivulet_disk_free_bytes',
+      'Free disk space, as last seen; -1: not known.',
+      () => this.headroom.freeBytes,
+    );
+    telemetry.observeGauge('rivulet_disk_pressure', '1: produces are refused for want of disk space.', () =>
+      this.headroom.underPressure ? 1 : 0,
+    );
+    telemetry.observeGauge(
+      'rivulet_oldest_uncommitted_append_seconds',
+      'Age of the oldest append that is not committed; 0: there is none.',
+      () => {
+        let oldestMs = 0;
+        for (const { oldestUncommittedMs } of this.replicas.all()) oldestMs = Math.max(oldestMs, oldestUncommittedMs);
+        return oldestMs / 1000;
+      },
+    );
   }
 }

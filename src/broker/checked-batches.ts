@@ -4,7 +4,14 @@ import { codecName } from '../base/codec.ts';
 import { BATCH_UNCOMPRESSED_BYTES_MAX, PRODUCE_BATCHES_MAX } from '../base/limits.ts';
 import type { ErrorName } from '../base/errors.ts';
 import { readI32 } from '../base/bytes.ts';
-import { BATCH_HEADER_BYTES, BATCH_LENGTH_AT, BATCH_LENGTH_OVERHEAD, checkBatch, type BatchFault, type BatchHeader } from '../format/batch.ts';
+import {
+  BATCH_HEADER_BYTES,
+  BATCH_LENGTH_AT,
+  BATCH_LENGTH_OVERHEAD,
+  checkBatch,
+  type BatchFault,
+  type BatchHeader,
+} from '../format/batch.ts';
 import { checkRecords } from '../format/records.ts';
 import { CompressionError, type Compression } from '../ports/compression.ts';
 import type { Failure } from '../protocol/failure.ts';
@@ -27,7 +34,8 @@ export type CheckedBatches =
 export function checkBatches(bytes: Uint8Array, rules: BatchRules): CheckedBatches {
   const batches: CheckedBatch[] = [];
   for (let at = 0; at < bytes.length;) {
-    if (batches.length === PRODUCE_BATCHES_MAX) return refused('INVALID_BATCH', batches.length, `a request holds at most ${String(PRODUCE_BATCHES_MAX)} batches`);
+    if (batches.length === PRODUCE_BATCHES_MAX)
+      return refused('INVALID_BATCH', batches.length, `a request holds at most ${String(PRODUCE_BATCHES_MAX)} batches`);
     const tooLarge = sizeFault(bytes, at, rules.maxBatchBytes);
     if (tooLarge !== undefined) return { ok: false, failure: tooLarge };
     const checked = checkBatch(bytes, at, rules.crc32c, rules.maxBatchBytes);
@@ -45,7 +53,9 @@ function sizeFault(bytes: Uint8Array, at: number, bytesMax: number): Failure | u
   if (bytes.length - at < BATCH_HEADER_BYTES) return undefined;
   const size = readI32(bytes, at + BATCH_LENGTH_AT) + BATCH_LENGTH_OVERHEAD;
   if (size <= bytesMax || size > bytes.length - at) return undefined;
-  return refusal('BATCH_TOO_LARGE', `a batch of ${String(size)} bytes, max.batch.bytes is ${String(bytesMax)}`, { bytesMax });
+  return refusal('BATCH_TOO_LARGE', `a batch of ${String(size)} bytes, max.batch.bytes is ${String(bytesMax)}`, {
+    bytesMax,
+  });
 }
 
 function codeOf(fault: BatchFault): ErrorName {
@@ -64,7 +74,11 @@ function recordsFault(bytes: Uint8Array, at: number, header: BatchHeader, rules:
   const codec = codecName(header.codec);
   if (codec === undefined) return `codec ${String(header.codec)}`;
   try {
-    const plain = rules.compression.decompress(codec, bytes.subarray(at + BATCH_HEADER_BYTES, end), BATCH_UNCOMPRESSED_BYTES_MAX);
+    const plain = rules.compression.decompress(
+      codec,
+      bytes.subarray(at + BATCH_HEADER_BYTES, end),
+      BATCH_UNCOMPRESSED_BYTES_MAX,
+    );
     return checkRecords(plain, header.recordCount);
   } catch (error) {
     if (!(error instanceof CompressionError)) throw error;

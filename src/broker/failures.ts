@@ -7,10 +7,17 @@ import type { BrokerNode } from './node.ts';
 export type Facts = ErrorFacts & { readonly [Fact in FactName]?: string | number | boolean | undefined };
 
 export const RETRY_AFTER_MS = 1000;
-const WITH_RETRY: ReadonlySet<ErrorName> = new Set<ErrorName>(['THROTTLED', 'TOO_MANY_REQUESTS', 'STORAGE_FULL', 'DISK_PRESSURE', 'SHUTTING_DOWN']);
+const WITH_RETRY: ReadonlySet<ErrorName> = new Set<ErrorName>([
+  'THROTTLED',
+  'TOO_MANY_REQUESTS',
+  'STORAGE_FULL',
+  'DISK_PRESSURE',
+  'SHUTTING_DOWN',
+]);
 
 export function refusal(code: ErrorName, message?: string, facts: Facts = {}): Failure {
-  const withRetry = WITH_RETRY.has(code) && facts.retryAfterMs === undefined ? { retryAfterMs: RETRY_AFTER_MS, ...facts } : facts;
+  const withRetry =
+    WITH_RETRY.has(code) && facts.retryAfterMs === undefined ? { retryAfterMs: RETRY_AFTER_MS, ...facts } : facts;
   return { code, message: message ?? ERRORS[code].sentence, facts: withRetry };
 }
 

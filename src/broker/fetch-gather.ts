@@ -43,18 +43,37 @@ export function releaseAll(slices: readonly MappedSlice[]): void {
   for (const slice of slices) slice.release();
 }
 
-function look(node: BrokerNode, wanted: FetchPartition, bytesMax: number, frameMax: number, found: Gathered): FetchedPartition {
+function look(
+  node: BrokerNode,
+  wanted: FetchPartition,
+  bytesMax: number,
+  frameMax: number,
+  found: Gathered,
+): FetchedPartition {
   const { topicId, partition } = wanted;
   const held = node.replicas.find(topicId, partition);
   if (!held.ok) {
     found.failed = true;
     const failure = refusal(held.code, undefined, leaderFacts(node, held.leader));
-    return { topicId, partition, failure, logStart: undefined, highWatermark: undefined, leaderEpoch: NO_EPOCH, batches: [] };
+    return {
+      topicId,
+      partition,
+      failure,
+      logStart: undefined,
+      highWatermark: undefined,
+      leaderEpoch: NO_EPOCH,
+      batches: [],
+    };
   }
   const { replica } = held;
   const room = bytesMax - found.bytes;
   const maxBytes = Math.min(Math.max(wanted.maxBytes, 1), Math.max(room, 1));
-  const outcome = replica.fetch({ offset: wanted.fetchOffset, maxBytes, lastFetchedEpoch: wanted.lastFetchedEpoch, currentLeaderEpoch: wanted.currentLeaderEpoch });
+  const outcome = replica.fetch({
+    offset: wanted.fetchOffset,
+    maxBytes,
+    lastFetchedEpoch: wanted.lastFetchedEpoch,
+    currentLeaderEpoch: wanted.currentLeaderEpoch,
+  });
   const describe = (failure: Failure | undefined, batches: readonly Uint8Array[]): FetchedPartition => {
     const { logStartOffset: logStart, highWatermark, leaderEpoch } = replica;
     return { topicId, partition, failure, logStart, highWatermark, leaderEpoch, batches };
@@ -69,7 +88,10 @@ function look(node: BrokerNode, wanted: FetchPartition, bytesMax: number, frameM
       }
       found.bytes += outcome.bytes;
       found.slices.push(...outcome.slices);
-      return describe(undefined, outcome.slices.map((slice) => slice.view));
+      return describe(
+        undefined,
+        outcome.slices.map((slice) => slice.view),
+      );
     }
     case 'empty':
       found.waiting.push(replica);
@@ -86,7 +108,8 @@ function look(node: BrokerNode, wanted: FetchPartition, bytesMax: number, frameM
 function failureOf(node: BrokerNode, replica: Replica, outcome: FetchFailure): Failure {
   const { code, resumeEpoch, resumeOffset, damagedFrom } = outcome;
   const range = { logStart: replica.logStartOffset, highWatermark: replica.highWatermark };
-  if (code === 'LOG_TRUNCATED') return refusal(code, undefined, { ...range, divergingEpoch: resumeEpoch, divergingEndOffset: resumeOffset });
+  if (code === 'LOG_TRUNCATED')
+    return refusal(code, undefined, { ...range, divergingEpoch: resumeEpoch, divergingEndOffset: resumeOffset });
   if (code === 'DAMAGED_RANGE') return refusal(code, undefined, { ...range, damagedFrom, damagedTo: resumeOffset });
   if (code === 'OFFSET_EXPIRED' || code === 'OFFSET_BEYOND_END') return refusal(code, undefined, range);
   return refusal(code, undefined, leaderFacts(node, outcome.leader, replica.leaderEpoch));

@@ -42,11 +42,17 @@ export class Headroom {
       const { freeBytes } = await this.disk.space();
       this.free = freeBytes;
       const low = freeBytes < this.minFreeBytes;
-      if (low !== this.low) this.telemetry.log(low ? 'warn' : 'info', low ? 'disk.pressure' : 'disk.pressure-over', { freeBytes, minFreeBytes: this.minFreeBytes });
+      if (low !== this.low)
+        this.telemetry.log(low ? 'warn' : 'info', low ? 'disk.pressure' : 'disk.pressure-over', {
+          freeBytes,
+          minFreeBytes: this.minFreeBytes,
+        });
       this.low = low;
     } catch (error) {
       // Not knowing is no reason to refuse: the append itself meets a full disk safely.
-      this.telemetry.log('warn', 'disk.space-unknown', { reason: error instanceof Error ? error.message : String(error) });
+      this.telemetry.log('warn', 'disk.space-unknown', {
+        reason: error instanceof Error ? error.message : String(error),
+      });
     }
   }
 

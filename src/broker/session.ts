@@ -87,7 +87,12 @@ export class Session implements ConnectionHandler, CallSession {
 
   closed(error: Error | undefined): void {
     this.over = true;
-    if (error !== undefined) this.node.ports.telemetry.log('debug', 'connection.broken', { session: this.id, remote: this.connection.remoteLabel, reason: error.message });
+    if (error !== undefined)
+      this.node.ports.telemetry.log('debug', 'connection.broken', {
+        session: this.id,
+        remote: this.connection.remoteLabel,
+        reason: error.message,
+      });
     this.onClosed(this);
     for (const listener of Array.from(this.overListeners)) listener();
     this.relieve();
@@ -97,7 +102,12 @@ export class Session implements ConnectionHandler, CallSession {
     this.helloDone = true;
     this.client = hello.clientId;
     this.reader.bodyBytesMax = FRAME_BYTES_MAX;
-    this.node.ports.telemetry.log('debug', 'connection.hello', { session: this.id, remote: this.connection.remoteLabel, client: hello.clientId, software: hello.software });
+    this.node.ports.telemetry.log('debug', 'connection.hello', {
+      session: this.id,
+      remote: this.connection.remoteLabel,
+      client: hello.clientId,
+      software: hello.software,
+    });
   }
 
   onDrained(listener: () => void): void {
@@ -120,9 +130,13 @@ export class Session implements ConnectionHandler, CallSession {
     else {
       // Slice by slice: each is given back as soon as its own bytes are taken, and progress shows.
       const headPieces = frame.length - slices.length + 1;
-      assert(headPieces >= 1 && frame.at(-1)?.length === slices.at(-1)?.view.length, 'the last pieces of an answer are its slices');
+      assert(
+        headPieces >= 1 && frame.at(-1)?.length === slices.at(-1)?.view.length,
+        'the last pieces of an answer are its slices',
+      );
       this.send(frame.slice(0, headPieces), first);
-      for (let index = 1; index < slices.length; index += 1) this.send([frame[headPieces + index - 1] as Uint8Array], slices[index]);
+      for (let index = 1; index < slices.length; index += 1)
+        this.send([frame[headPieces + index - 1] as Uint8Array], slices[index]);
     }
     if (this.outputFull && !this.outputHeld) {
       this.outputHeld = true;
@@ -157,7 +171,11 @@ export class Session implements ConnectionHandler, CallSession {
     if (error instanceof StorageFailed) return;
     const { telemetry, onBug } = this.node.ports;
     if (error instanceof InvariantError) onBug(error);
-    telemetry.log('error', 'request.failed', { session: this.id, operation: call.header.operation, reason: error instanceof Error ? (error.stack ?? error.message) : String(error) });
+    telemetry.log('error', 'request.failed', {
+      session: this.id,
+      operation: call.header.operation,
+      reason: error instanceof Error ? (error.stack ?? error.message) : String(error),
+    });
     if (!call.isAnswered) call.refuse(refusal('INTERNAL'));
   }
 
@@ -166,8 +184,16 @@ export class Session implements ConnectionHandler, CallSession {
     if (this.over || this.ending) return;
     const failure = refusal(code, message);
     this.refused(failure);
-    this.node.ports.telemetry.log('info', 'connection.refused', { session: this.id, remote: this.connection.remoteLabel, client: this.client, code, reason: failure.message });
-    this.connection.send(encodeFailureFrame({ operation: CONNECTION_OPERATION, version: 1, correlationId: 0 }, failure));
+    this.node.ports.telemetry.log('info', 'connection.refused', {
+      session: this.id,
+      remote: this.connection.remoteLabel,
+      client: this.client,
+      code,
+      reason: failure.message,
+    });
+    this.connection.send(
+      encodeFailureFrame({ operation: CONNECTION_OPERATION, version: 1, correlationId: 0 }, failure),
+    );
     this.end();
   }
 
@@ -190,7 +216,12 @@ export class Session implements ConnectionHandler, CallSession {
     const unsent = this.connection.unsentBytes;
     if (unsent === 0) this.drainedMs = nowMs;
     else if (nowMs - this.drainedMs > settings.drainTimeoutMs) {
-      this.node.ports.telemetry.log('info', 'connection.stalled', { session: this.id, remote: this.connection.remoteLabel, client: this.client, unsentBytes: unsent });
+      this.node.ports.telemetry.log('info', 'connection.stalled', {
+        session: this.id,
+        remote: this.connection.remoteLabel,
+        client: this.client,
+        unsentBytes: unsent,
+      });
       this.destroy();
       return;
     }
@@ -198,7 +229,11 @@ export class Session implements ConnectionHandler, CallSession {
     if (this.outputHeld || this.drainListeners.size > 0) this.relieve();
     if (!this.helloDone && nowMs - this.openedMs > settings.handshakeTimeoutMs) {
       this.fail('HELLO_REQUIRED', `no Hello within ${String(settings.handshakeTimeoutMs)} ms`);
-    } else if (this.frameSinceMs !== undefined && !this.isHeld && nowMs - this.frameSinceMs > settings.frameTimeoutMs + this.reader.buffered / SLOWEST_BYTES_PER_MS) {
+    } else if (
+      this.frameSinceMs !== undefined &&
+      !this.isHeld &&
+      nowMs - this.frameSinceMs > settings.frameTimeoutMs + this.reader.buffered / SLOWEST_BYTES_PER_MS
+    ) {
       this.fail('MALFORMED_FRAME', `a frame was not whole within ${String(settings.frameTimeoutMs)} ms`);
     } else if (this.calls.size === 0 && !this.isHeld && nowMs - this.activeMs > settings.idleTimeoutMs) this.end();
   }
@@ -281,7 +316,9 @@ export class Session implements ConnectionHandler, CallSession {
       return;
     }
     if (this.calls.size >= node.settings.requestsInFlightMax) {
-      call.refuse(refusal('TOO_MANY_REQUESTS', `${String(this.calls.size)} requests of this connection are in flight already`));
+      call.refuse(
+        refusal('TOO_MANY_REQUESTS', `${String(this.calls.size)} requests of this connection are in flight already`),
+      );
       return;
     }
     this.calls.add(call);

@@ -3,8 +3,13 @@ import type { NodeId, TimestampMs } from '../base/brands.ts';
 import type { Crc32c } from '../base/checksum.ts';
 import type { InvariantError } from '../base/assert.ts';
 import {
-  CONNECTIONS_MAX_DEFAULT, CONNECTIONS_PER_ADDRESS_MAX_DEFAULT, FRAME_TIMEOUT_MS_DEFAULT, HANDSHAKE_TIMEOUT_MS_DEFAULT,
-  IDLE_TIMEOUT_MS_DEFAULT, OUTPUT_BYTES_MAX_DEFAULT, REQUESTS_IN_FLIGHT_MAX_DEFAULT,
+  CONNECTIONS_MAX_DEFAULT,
+  CONNECTIONS_PER_ADDRESS_MAX_DEFAULT,
+  FRAME_TIMEOUT_MS_DEFAULT,
+  HANDSHAKE_TIMEOUT_MS_DEFAULT,
+  IDLE_TIMEOUT_MS_DEFAULT,
+  OUTPUT_BYTES_MAX_DEFAULT,
+  REQUESTS_IN_FLIGHT_MAX_DEFAULT,
 } from '../base/limits.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { Compression } from '../ports/compression.ts';

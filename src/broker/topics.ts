@@ -45,17 +45,34 @@ export function planTopic(node: BrokerNode, wish: TopicWish): PlannedTopic {
   const nodes = Array.from(image.nodes.values(), ({ nodeId }) => nodeId).sort((left, right) => left - right);
   const partitions = wish.partitions === 0 ? node.settings.defaultPartitions : wish.partitions;
   const replicas = wish.replicas === 0 ? Math.min(REPLICAS_DEFAULT, nodes.length) : wish.replicas;
-  if (partitions > PARTITIONS_PER_TOPIC_MAX) return no(refusal('INVALID_ARGUMENT', `${String(partitions)} partitions, at most ${String(PARTITIONS_PER_TOPIC_MAX)}`));
-  if (replicas > nodes.length) return no(refusal('INVALID_ARGUMENT', `${String(replicas)} replicas, but the cluster has ${String(nodes.length)} ${nodes.length === 1 ? 'node' : 'nodes'}`));
+  if (partitions > PARTITIONS_PER_TOPIC_MAX)
+    return no(
+      refusal('INVALID_ARGUMENT', `${String(partitions)} partitions, at most ${String(PARTITIONS_PER_TOPIC_MAX)}`),
+    );
+  if (replicas > nodes.length)
+    return no(
+      refusal(
+        'INVALID_ARGUMENT',
+        `${String(replicas)} replicas, but the cluster has ${String(nodes.length)} ${nodes.length === 1 ? 'node' : 'nodes'}`,
+      ),
+    );
   const checked = checkTopicConfig(wish.config, replicas, node.settings.topicDefaults);
   if (!checked.ok) return no(refusal('INVALID_CONFIG', checked.message, { setting: checked.key }));
   return { ok: true, assignment: assign(nodes, partitions, replicas, image.topics.size), replicas };
 }
 
 /** Leaders go round the nodes, from topic to topic too. */
-export function assign(nodes: readonly NodeId[], partitions: number, replicas: number, from: number): readonly (readonly NodeId[])[] {
+export function assign(
+  nodes: readonly NodeId[],
+  partitions: number,
+  replicas: number,
+  from: number,
+): readonly (readonly NodeId[])[] {
   return Array.from({ length: partitions }, (_, partition) =>
-    Array.from({ length: replicas }, (_unused, replica) => nodes[(from + partition + replica) % nodes.length]).filter((node) => node !== undefined));
+    Array.from({ length: replicas }, (_unused, replica) => nodes[(from + partition + replica) % nodes.length]).filter(
+      (node) => node !== undefined,
+    ),
+  );
 }
 
 export function newTopicId(node: BrokerNode): TopicId {

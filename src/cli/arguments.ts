@@ -9,7 +9,8 @@ export function wholeNumber(flag: string, least = 0, most: number = Number.MAX_S
   return (text) => {
     const value = /^-?\d+$/.test(text) ? Number(text) : Number.NaN;
     if (!Number.isSafeInteger(value) || value < least || value > most) {
-      const range = most === Number.MAX_SAFE_INTEGER ? `of at least ${String(least)}` : `from ${String(least)} to ${String(most)}`;
+      const range =
+        most === Number.MAX_SAFE_INTEGER ? `of at least ${String(least)}` : `from ${String(least)} to ${String(most)}`;
       throw new UsageError(`${flag} needs a whole number ${range}, not '${text}'`);
     }
     return value;
@@ -28,7 +29,9 @@ export function startPosition(text: string): StartPosition {
   if (/^\d+$/.test(text)) return wholeNumber('--from')(text);
   const time = /^\d{4}-\d\d-\d\d/.test(text) ? Date.parse(text) : Number.NaN;
   if (Number.isNaN(time)) {
-    throw new UsageError(`--from is earliest, latest, an offset, or a time such as 2026-12-01T08:00:00Z, not '${text}'`);
+    throw new UsageError(
+      `--from is earliest, latest, an offset, or a time such as 2026-12-01T08:00:00Z, not '${text}'`,
+    );
   }
   return { timestamp: time };
 }
@@ -39,7 +42,7 @@ const ESCAPES: Readonly<Record<string, number>> = { n: 0x0a, r: 0x0d, t: 0x09, 0
 export function separator(flag: string): (text: string) => Uint8Array {
   return (text) => {
     const bytes: number[] = [];
-    for (let at = 0; at < text.length; ) {
+    for (let at = 0; at < text.length;) {
       if (text[at] !== '\\') {
         const unit = String.fromCodePoint(text.codePointAt(at) ?? 0);
         bytes.push(...Buffer.from(unit));
@@ -48,7 +51,8 @@ export function separator(flag: string): (text: string) => Uint8Array {
       }
       const hex = /^\\x([0-9a-fA-F]{2})/.exec(text.slice(at));
       const plain = ESCAPES[text[at + 1] ?? ''];
-      if (hex === null && plain === undefined) throw new UsageError(`${flag}: unknown escape at '${text.slice(at)}'; known: \\n \\r \\t \\0 \\\\ \\xHH`);
+      if (hex === null && plain === undefined)
+        throw new UsageError(`${flag}: unknown escape at '${text.slice(at)}'; known: \\n \\r \\t \\0 \\\\ \\xHH`);
       bytes.push(hex === null ? (plain ?? 0) : Number.parseInt(hex[1] ?? '0', 16));
       at += hex === null ? 2 : 4;
     }
@@ -67,9 +71,13 @@ export function keyValue(flag: string): (text: string, earlier?: Record<string, 
 }
 
 export function serverList(text: string): readonly string[] {
-  const servers = text.split(',').map((server) => server.trim()).filter((server) => server !== '');
+  const servers = text
+    .split(',')
+    .map((server) => server.trim())
+    .filter((server) => server !== '');
   for (const server of servers) {
-    if (!/^(\[[^\]]+\]|[^:[\]]+)(:\d{1,5})?$/.test(server)) throw new UsageError(`--server needs HOST:PORT[,HOST:PORT…], not '${text}'`);
+    if (!/^(\[[^\]]+\]|[^:[\]]+)(:\d{1,5})?$/.test(server))
+      throw new UsageError(`--server needs HOST:PORT[,HOST:PORT…], not '${text}'`);
   }
   if (servers.length === 0) throw new UsageError('--server needs HOST:PORT');
   return servers;

@@ -10,7 +10,10 @@ export interface ConnectionFlags {
   readonly json?: boolean;
 }
 
-export async function withClient<Value>(flags: ConnectionFlags, work: (client: Client) => Promise<Value>): Promise<Value> {
+export async function withClient<Value>(
+  flags: ConnectionFlags,
+  work: (client: Client) => Promise<Value>,
+): Promise<Value> {
   const client = await connect({
     servers: serverList(flags.server),
     clientId: flags.clientId ?? 'rivulet-cli',

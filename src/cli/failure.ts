@@ -40,10 +40,14 @@ const ADVICE: Partial<Record<ErrorName, string>> = {
   CONNECTION_LOST: 'Is a broker running there? Start one with: rivulet serve   (or name it with --server HOST:PORT)',
   OFFSET_EXPIRED: 'Begin at what is retained: --from earliest   (rivulet topic describe NAME shows the range)',
   OFFSET_BEYOND_END: 'Begin at the end: --from latest   (rivulet topic describe NAME shows the range)',
-  LOG_TRUNCATED: 'Records read before were lost by an unclean restart; read again from the offset that the message names.',
-  DAMAGED_RANGE: 'Go on behind the damage with --from OFFSET, or say --skip-damaged; on the node: segtool verify DATA-DIR',
-  DISK_PRESSURE: 'Free some space on the broker\u2019s disk, or shorten retention: rivulet topic alter NAME --retention-ms …',
-  STORAGE_FULL: 'Free some space on the broker\u2019s disk, or shorten retention: rivulet topic alter NAME --retention-ms …',
+  LOG_TRUNCATED:
+    'Records read before were lost by an unclean restart; read again from the offset that the message names.',
+  DAMAGED_RANGE:
+    'Go on behind the damage with --from OFFSET, or say --skip-damaged; on the node: segtool verify DATA-DIR',
+  DISK_PRESSURE:
+    'Free some space on the broker\u2019s disk, or shorten retention: rivulet topic alter NAME --retention-ms …',
+  STORAGE_FULL:
+    'Free some space on the broker\u2019s disk, or shorten retention: rivulet topic alter NAME --retention-ms …',
   BATCH_TOO_LARGE: 'Make records or --batch-bytes smaller, or raise max.batch.bytes of the topic.',
 };
 
@@ -55,25 +59,42 @@ export interface Explained {
 }
 
 export function explain(error: unknown): Explained {
-  if (error instanceof ConfigError) return { status: STATUS_USAGE, code: 'USAGE', message: error.message, advice: 'See rivulet serve --help.' };
-  if (error instanceof UsageError) return { status: STATUS_USAGE, code: 'USAGE', message: error.message, advice: 'See --help.' };
-  if (error instanceof EndedWith) return { status: error.status, code: 'FAILED', message: error.message, advice: undefined };
-  if (error instanceof CommandError) return { status: STATUS_FAILED, code: 'FAILED', message: error.message, advice: error.advice };
+  if (error instanceof ConfigError)
+    return { status: STATUS_USAGE, code: 'USAGE', message: error.message, advice: 'See rivulet serve --help.' };
+  if (error instanceof UsageError)
+    return { status: STATUS_USAGE, code: 'USAGE', message: error.message, advice: 'See --help.' };
+  if (error instanceof EndedWith)
+    return { status: error.status, code: 'FAILED', message: error.message, advice: undefined };
+  if (error instanceof CommandError)
+    return { status: STATUS_FAILED, code: 'FAILED', message: error.message, advice: error.advice };
   if (error instanceof FatalError) {
-    return { status: FATAL[error.reason].status, code: error.reason, message: error.message, advice: FATAL[error.reason].sentence };
+    return {
+      status: FATAL[error.reason].status,
+      code: error.reason,
+      message: error.message,
+      advice: FATAL[error.reason].sentence,
+    };
   }
   if (isRivuletError(error)) {
     const { sentence } = ERRORS[error.code];
     const advice = ADVICE[error.code] ?? (error.message === sentence ? undefined : sentence);
     return { status: STATUS_FAILED, code: error.code, message: error.message, advice };
   }
-  return { status: STATUS_FAILED, code: 'INTERNAL', message: error instanceof Error ? (error.stack ?? error.message) : String(error), advice: undefined };
+  return {
+    status: STATUS_FAILED,
+    code: 'INTERNAL',
+    message: error instanceof Error ? (error.stack ?? error.message) : String(error),
+    advice: undefined,
+  };
 }
 
 /** One JSON line with --json, else one or two lines for people. */
 export function printFailure(error: unknown, json: boolean): number {
   const { status, code, message, advice } = explain(error);
   if (json) process.stderr.write(`${JSON.stringify({ error: code, message, advice, status })}\n`);
-  else process.stderr.write(`rivulet: ${code === 'USAGE' || code === 'FAILED' ? '' : `${code}: `}${message}\n${advice === undefined ? '' : `  ${advice}\n`}`);
+  else
+    process.stderr.write(
+      `rivulet: ${code === 'USAGE' || code === 'FAILED' ? '' : `${code}: `}${message}\n${advice === undefined ? '' : `  ${advice}\n`}`,
+    );
   return status;
 }

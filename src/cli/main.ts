@@ -19,19 +19,26 @@ import { VERSION } from './version.ts';
 export type AddonPath = () => string;
 
 function separatorOption(about: string): Option {
-  return new Option('--separator <BYTES>', about).argParser(separator('--separator')).default(Uint8Array.of(0x0a), '\\n');
+  return new Option('--separator <BYTES>', about)
+    .argParser(separator('--separator'))
+    .default(Uint8Array.of(0x0a), '\\n');
 }
 
 function command(name: string, about: string, examples: readonly string[]): Command {
   const made = new Command(name).description(about).showHelpAfterError('(see --help)').exitOverride();
   made.configureOutput({ outputError: () => undefined });
-  if (examples.length > 0) made.addHelpText('after', `\nExamples:\n${examples.map((example) => `  $ ${example}`).join('\n')}`);
+  if (examples.length > 0)
+    made.addHelpText('after', `\nExamples:\n${examples.map((example) => `  $ ${example}`).join('\n')}`);
   return made;
 }
 
 function withConnection(made: Command): Command {
   return made
-    .addOption(new Option('--server <HOST:PORT,…>', 'brokers of the cluster; any that answers is enough').default(DEFAULT_SERVER).env('RIVULET_SERVER'))
+    .addOption(
+      new Option('--server <HOST:PORT,…>', 'brokers of the cluster; any that answers is enough')
+        .default(DEFAULT_SERVER)
+        .env('RIVULET_SERVER'),
+    )
     .option('--timeout-ms <N>', 'bound of connecting and of one request', wholeNumber('--timeout-ms', 1))
     .option('--json', 'facts as JSON');
 }
@@ -53,8 +60,16 @@ function produceCommand(): Command {
     .option('--linger-ms <N>', 'how long an incomplete batch waits for more', wholeNumber('--linger-ms'))
     .option('--partition <N>', 'append to this partition', wholeNumber('--partition'))
     .option('--producer-name <NAME>', 'durable identity; a new session of it fences the older one')
-    .addOption(new Option('--acks <WHEN>', 'committed: stored under the fsync policy; leader: appended').choices(['committed', 'leader']).default('committed'))
-    .option('--delivery-timeout-ms <N>', 'from reading a record to its outcome, retries included', wholeNumber('--delivery-timeout-ms', 1))
+    .addOption(
+      new Option('--acks <WHEN>', 'committed: stored under the fsync policy; leader: appended')
+        .choices(['committed', 'leader'])
+        .default('committed'),
+    )
+    .option(
+      '--delivery-timeout-ms <N>',
+      'from reading a record to its outcome, retries included',
+      wholeNumber('--delivery-timeout-ms', 1),
+    )
     .option('--no-progress', 'no progress line')
     .action(async (topic: string, flags: ProduceFlags) => {
       const { produce } = await import('./commands/produce.ts');
@@ -63,11 +78,15 @@ function produceCommand(): Command {
 }
 
 function consumeCommand(): Command {
-  const made = command('consume', 'Writes the records of a topic to standard output; ends at the end that it found at the start.', [
-    'rivulet consume readings --from earliest > copy.log',
-    'rivulet consume readings --from 2026-12-01T08:00:00Z --follow --json',
-    "rivulet consume readings --from earliest --format '%o %k %s\\n' --max 10",
-  ]);
+  const made = command(
+    'consume',
+    'Writes the records of a topic to standard output; ends at the end that it found at the start.',
+    [
+      'rivulet consume readings --from earliest > copy.log',
+      'rivulet consume readings --from 2026-12-01T08:00:00Z --follow --json',
+      "rivulet consume readings --from earliest --format '%o %k %s\\n' --max 10",
+    ],
+  );
   return withConnection(made)
     .argument('<topic>')
     .option('--from <WHERE>', 'earliest, latest, an offset, or a time', startPosition, 'earliest' as const)
@@ -95,30 +114,53 @@ function withSettings(made: Command): Command {
 
 function topicCommand(): Command {
   const made = command('topic', 'Creates, shows, changes and deletes topics.', []);
-  const create = command('create', 'Creates a topic.', ['rivulet topic create readings', 'rivulet topic create orders --partitions 6 --retention-ms 604800000 --if-not-exists']);
+  const create = command('create', 'Creates a topic.', [
+    'rivulet topic create readings',
+    'rivulet topic create orders --partitions 6 --retention-ms 604800000 --if-not-exists',
+  ]);
   withSettings(withConnection(create))
     .argument('<name>')
     .option('--replicas <N>', 'copies of each partition', wholeNumber('--replicas', 1))
     .option('--if-not-exists', 'fine when it exists')
-    .action(async (name: string, flags: TopicSettingFlags) => await (await import('./commands/topic.ts')).createTopic(name, flags));
+    .action(
+      async (name: string, flags: TopicSettingFlags) =>
+        await (await import('./commands/topic.ts')).createTopic(name, flags),
+    );
   const list = withConnection(command('list', 'Lists topics.', ['rivulet topic list --json']));
   list.action(async (flags: ConnectionFlags) => await (await import('./commands/topic.ts')).listTopics(flags));
-  const describe = withConnection(command('describe', 'Shows partitions, leaders, offsets and settings.', ['rivulet topic describe readings']));
-  describe.argument('<name>').action(async (name: string, flags: ConnectionFlags) => await (await import('./commands/topic.ts')).describeTopic(name, flags));
+  const describe = withConnection(
+    command('describe', 'Shows partitions, leaders, offsets and settings.', ['rivulet topic describe readings']),
+  );
+  describe
+    .argument('<name>')
+    .action(
+      async (name: string, flags: ConnectionFlags) =>
+        await (await import('./commands/topic.ts')).describeTopic(name, flags),
+    );
   const alter = command('alter', 'Changes settings, or adds partitions.', [
     'rivulet topic alter readings --retention-ms 86400000',
     'rivulet topic alter readings --partitions 6 --confirm-key-movement',
   ]);
   withSettings(withConnection(alter))
     .argument('<name>')
-    .option('--unset <KEY>', 'back to the default; repeatable', (key: string, earlier?: readonly string[]) => [...(earlier ?? []), key])
+    .option('--unset <KEY>', 'back to the default; repeatable', (key: string, earlier?: readonly string[]) => [
+      ...(earlier ?? []),
+      key,
+    ])
     .option('--confirm-key-movement', 'adding partitions moves keys to other partitions: say that this is wanted')
-    .action(async (name: string, flags: AlterFlags) => await (await import('./commands/topic.ts')).alterTopic(name, flags));
-  const remove = withConnection(command('delete', 'Deletes a topic and its records.', ['rivulet topic delete readings']));
+    .action(
+      async (name: string, flags: AlterFlags) => await (await import('./commands/topic.ts')).alterTopic(name, flags),
+    );
+  const remove = withConnection(
+    command('delete', 'Deletes a topic and its records.', ['rivulet topic delete readings']),
+  );
   remove
     .argument('<name>')
     .option('--if-exists', 'fine when it does not exist')
-    .action(async (name: string, flags: ConnectionFlags) => await (await import('./commands/topic.ts')).deleteTopic(name, flags));
+    .action(
+      async (name: string, flags: ConnectionFlags) =>
+        await (await import('./commands/topic.ts')).deleteTopic(name, flags),
+    );
   for (const part of [create, list, describe, alter, remove]) made.addCommand(part);
   return made;
 }
@@ -150,8 +192,18 @@ function program(addonPath: AddonPath): Command {
     "echo '21.5' | rivulet produce readings",
     'rivulet consume readings --from earliest',
   ]);
-  top.version(VERSION, '-V, --version').option('--native-dir <DIR>', 'where native parts are unpacked (also RIVULET_NATIVE_DIR)');
-  for (const part of [serveCommand(addonPath), topicCommand(), produceCommand(), consumeCommand(), clusterCommand(), segtoolCommand(command, addonPath)]) top.addCommand(part);
+  top
+    .version(VERSION, '-V, --version')
+    .option('--native-dir <DIR>', 'where native parts are unpacked (also RIVULET_NATIVE_DIR)');
+  for (const part of [
+    serveCommand(addonPath),
+    topicCommand(),
+    produceCommand(),
+    consumeCommand(),
+    clusterCommand(),
+    segtoolCommand(command, addonPath),
+  ])
+    top.addCommand(part);
   top.addCommand(
     command('version', 'Prints the version.', []).action(() => {
       process.stdout.write(`rivulet ${VERSION}, Node ${process.versions.node}\n`);
@@ -179,7 +231,10 @@ export async function run(argv: readonly string[], addonPath: AddonPath): Promis
 
 /** Entry of the executable. Called by the name segtool (a link) it is the same program. */
 export function runExecutable(addonPath: AddonPath): void {
-  const argv = basename(process.argv0) === 'segtool' ? [...process.argv.slice(0, 2), 'segtool', ...process.argv.slice(2)] : process.argv;
+  const argv =
+    basename(process.argv0) === 'segtool'
+      ? [...process.argv.slice(0, 2), 'segtool', ...process.argv.slice(2)]
+      : process.argv;
   run(argv, addonPath).then(
     (status) => {
       process.exitCode = status;

@@ -1,6 +1,18 @@
 // Native parts of the single executable. The system loads shared objects only from files, so each part is written once to a
 // private folder and loaded from there. A file found there is used only if it holds exactly the bytes we carry.
-import { closeSync, constants, existsSync, fchmodSync, lstatSync, mkdirSync, openSync, readFileSync, renameSync, unlinkSync, writeSync } from 'node:fs';
+import {
+  closeSync,
+  constants,
+  existsSync,
+  fchmodSync,
+  lstatSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  renameSync,
+  unlinkSync,
+  writeSync,
+} from 'node:fs';
 import { homedir, tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import process from 'node:process';
@@ -126,9 +138,13 @@ function holds(path: string, bytes: Uint8Array): boolean {
 /** By a name of its own and a rename: another process that starts at the same time sees a whole file or none. */
 function replace(path: string, bytes: Uint8Array): void {
   const temporary = `${path}.${String(process.pid)}.tmp`;
-  const file = openSync(temporary, constants.O_WRONLY | constants.O_CREAT | constants.O_TRUNC | constants.O_NOFOLLOW, 0o700);
+  const file = openSync(
+    temporary,
+    constants.O_WRONLY | constants.O_CREAT | constants.O_TRUNC | constants.O_NOFOLLOW,
+    0o700,
+  );
   try {
-    for (let at = 0; at < bytes.length; ) at += writeSync(file, bytes, at);
+    for (let at = 0; at < bytes.length;) at += writeSync(file, bytes, at);
     fchmodSync(file, 0o700);
   } finally {
     closeSync(file);

@@ -44,7 +44,8 @@ export class Output {
     const whole = Buffer.concat(this.#pieces, this.#bytes);
     this.#pieces = [];
     this.#bytes = 0;
-    if (!this.#stream.write(whole) && !this.#closed) await Promise.race([once(this.#stream, 'drain'), once(this.#stream, 'close')]);
+    if (!this.#stream.write(whole) && !this.#closed)
+      await Promise.race([once(this.#stream, 'drain'), once(this.#stream, 'close')]);
     this.#check();
   }
 
@@ -61,9 +62,20 @@ export class Output {
 
 /** Columns as wide as their widest cell; numbers are given right-aligned by their column's flag. */
 export function table(header: readonly string[], rows: readonly (readonly string[])[]): string {
-  const widths = header.map((title, column) => Math.max(title.length, ...rows.map((row) => (row[column] ?? '').length)));
-  const isNumeric = header.map((_, column) => rows.length > 0 && rows.every((row) => /^-?[\d.,]*[A-Za-z%/]*$/.test(row[column] ?? '') && /\d|^$/.test(row[column] ?? '')));
+  const widths = header.map((title, column) =>
+    Math.max(title.length, ...rows.map((row) => (row[column] ?? '').length)),
+  );
+  const isNumeric = header.map(
+    (_, column) =>
+      rows.length > 0 &&
+      rows.every((row) => /^-?[\d.,]*[A-Za-z%/]*$/.test(row[column] ?? '') && /\d|^$/.test(row[column] ?? '')),
+  );
   const line = (cells: readonly string[]): string =>
-    cells.map((cell, column) => (isNumeric[column] === true ? cell.padStart(widths[column] ?? 0) : cell.padEnd(widths[column] ?? 0))).join('  ').trimEnd();
+    cells
+      .map((cell, column) =>
+        isNumeric[column] === true ? cell.padStart(widths[column] ?? 0) : cell.padEnd(widths[column] ?? 0),
+      )
+      .join('  ')
+      .trimEnd();
   return [line(header), ...rows.map(line)].join('\n');
 }

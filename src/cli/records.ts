@@ -57,11 +57,13 @@ const FIELDS: Readonly<Record<string, (record: ConsumedRecord) => Uint8Array>> =
   T: (record) => text(record.timestamp),
   S: (record) => text(record.value?.length ?? -1),
   K: (record) => text(record.key?.length ?? -1),
-  h: (record) => text(record.headers.map(({ key, value }) => `${key}=${value === null ? '' : (asText(value) ?? '?')}`).join(',')),
+  h: (record) =>
+    text(record.headers.map(({ key, value }) => `${key}=${value === null ? '' : (asText(value) ?? '?')}`).join(',')),
   '%': () => text('%'),
 };
 
-export const FORMAT_HELP = '%s value, %k key, %t topic, %p partition, %o offset, %T timestamp (ms), %S and %K sizes, %h headers, %% percent';
+export const FORMAT_HELP =
+  '%s value, %k key, %t topic, %p partition, %o offset, %T timestamp (ms), %S and %K sizes, %h headers, %% percent';
 
 /** Undefined: the format has an unknown field. Escapes are undone by the caller. */
 export function compileFormat(format: Uint8Array): ((record: ConsumedRecord) => readonly Uint8Array[]) | undefined {

@@ -2,6 +2,7 @@
 import { Option, type Command } from 'commander';
 import { CODEC_NAMES } from '../base/codec.ts';
 import { codec, separator, wholeNumber } from './arguments.ts';
+import type * as Segtool from './commands/segtool.ts';
 import type {
   DumpFlags,
   ExportFlags,
@@ -17,8 +18,16 @@ export type MakeCommand = (name: string, about: string, examples: readonly strin
 
 const STATUSES = '\nExit status: 0 clean or done, 1 damaged or failed, 2 wrong usage, 3 unreadable.';
 
+interface Parts {
+  readonly load: () => Promise<typeof Segtool>;
+  /** A command with the options that all of them have. */
+  readonly part: MakeCommand;
+  readonly addonPath: () => string;
+}
+
+/** The command `segtool` with all its parts; `addonPath` finds the native addon when one of them is run. */
 export function segtoolCommand(make: MakeCommand, addonPath: () => string): Command {
-  const load = async (): Promise<typeof import('./commands/segtool.ts')> => import('./commands/segtool.ts');
+  const load = async (): Promise<typeof Segtool> => await import('./commands/segtool.ts');
   const part = (name: string, about: string, examples: readonly string[]): Command =>
     make(name, about, examples)
       .option('--json', 'facts as JSON')
@@ -30,28 +39,33 @@ export function segtoolCommand(make: MakeCommand, addonPath: () => string): Comm
     ['segtool verify /var/lib/rivulet', 'segtool repair /var/lib/rivulet', 'segtool repair /var/lib/rivulet --write'],
   );
 
-  top.addCommand(
+  const parts = { load, part, addonPath };
+  for (const each of [...checking(parts), ...reading(parts), ...moving(parts)]) top.addCommand(each);
+  return top;
+}
+
+/** What is there, what is wrong, and mending it. */
+function checking({ load, part, addonPath }: Parts): Command[] {
+  return [
     part('inspect', 'What there is: logs, segments, codecs, epochs, indexes, seals, gaps.', [
       'segtool inspect ./rivulet-data',
       'segtool inspect topics/…/0/00000000000000000000.log --json',
     ])
       .argument('<path...>')
       .option('--ratios', 'decompress, and say how much compression saves')
-      .action(async (paths: readonly string[], flags: InspectFlags) =>
-        (await load()).runInspect(paths, flags, addonPath),
+      .action(
+        async (paths: readonly string[], flags: InspectFlags) =>
+          await (await load()).runInspect(paths, flags, addonPath),
       ),
-  );
-  top.addCommand(
     part('verify', 'What is wrong: every batch, index, seal and checkpoint.', [
       'segtool verify ./rivulet-data',
       'segtool verify ./rivulet-data --json',
     ])
       .argument('<path...>')
-      .action(async (paths: readonly string[], flags: SegtoolFlags) =>
-        (await load()).runVerify(paths, flags, addonPath),
+      .action(
+        async (paths: readonly string[], flags: SegtoolFlags) =>
+          await (await load()).runVerify(paths, flags, addonPath),
       ),
-  );
-  top.addCommand(
     part('repair', 'Says what a repair would do; with --write, does it. What is taken out goes to quarantine.', [
       'segtool repair ./rivulet-data',
       'segtool repair ./rivulet-data --write',
@@ -60,18 +74,21 @@ export function segtoolCommand(make: MakeCommand, addonPath: () => string): Comm
       .argument('<path>')
       .option('--write', 'do it')
       .option('--from <PATH>', 'another copy: what is missing here and intact there is put back')
-      .action(async (path: string, flags: RepairFlags) => (await load()).runRepair(path, flags, addonPath)),
-  );
-  top.addCommand(
+      .action(async (path: string, flags: RepairFlags) => await (await load()).runRepair(path, flags, addonPath)),
     part('undo', 'Puts back what a repair took out.', ['segtool undo ./rivulet-data --write'])
       .argument('<path>')
       .argument('[repair]', 'its name; without it, the newest')
       .option('--write', 'do it')
-      .action(async (path: string, id: string | undefined, flags: UndoFlags) =>
-        (await load()).runUndo(path, id, flags, addonPath),
+      .action(
+        async (path: string, id: string | undefined, flags: UndoFlags) =>
+          await (await load()).runUndo(path, id, flags, addonPath),
       ),
-  );
-  top.addCommand(
+  ];
+}
+
+/** Looking into logs. */
+function reading({ load, part, addonPath }: Parts): Command[] {
+  return [
     filtered(
       part('dump', 'Prints batches or records; goes on past damage and says where it skipped.', [
         'segtool dump ./rivulet-data/topics/…/0 --records --from 100 --to 200',
@@ -82,9 +99,7 @@ export function segtoolCommand(make: MakeCommand, addonPath: () => string): Comm
       .option('--records', 'records, decompressed')
       .option('--hex', 'keys and values as hexadecimal bytes')
       .option('--control', 'control records too')
-      .action(async (path: string, flags: DumpFlags) => (await load()).runDump(path, flags, addonPath)),
-  );
-  top.addCommand(
+      .action(async (path: string, flags: DumpFlags) => await (await load()).runDump(path, flags, addonPath)),
     part('find', 'Finds a record: by offset, by time, or by event id.', [
       'segtool find … --offset 1234',
       'segtool find … --timestamp 2026-12-01T08:00:00Z',
@@ -94,14 +109,25 @@ export function segtoolCommand(make: MakeCommand, addonPath: () => string): Comm
       .option('--offset <N>', 'the record with this offset', wholeNumber('--offset'))
       .option('--timestamp <TIME>', 'the first record at or after: milliseconds, or ISO 8601')
       .option('--event-id <ID>', 'all records with this event-id header')
-      .action(async (path: string, flags: FindFlags) => (await load()).runFind(path, flags, addonPath)),
-  );
-  top.addCommand(
+      .action(async (path: string, flags: FindFlags) => await (await load()).runFind(path, flags, addonPath)),
     part('stats', 'Sizes of batches and records, rates over time, largest keys.', ['segtool stats ./rivulet-data'])
       .argument('<path>')
-      .action(async (path: string, flags: SegtoolFlags) => (await load()).runStats(path, flags, addonPath)),
-  );
-  top.addCommand(
+      .action(async (path: string, flags: SegtoolFlags) => await (await load()).runStats(path, flags, addonPath)),
+    part('diff', 'Compares two copies of logs: same, missing, different.', [
+      'segtool diff /data/a/topics/…/0 /data/b/topics/…/0',
+    ])
+      .argument('<first>')
+      .argument('<second>')
+      .action(
+        async (first: string, second: string, flags: SegtoolFlags) =>
+          await (await load()).runDiff(first, second, flags, addonPath),
+      ),
+  ];
+}
+
+/** Records out of logs and into them. */
+function moving({ load, part, addonPath }: Parts): Command[] {
+  return [
     filtered(
       part('export', 'Writes records as JSON lines, or their raw values.', [
         'segtool export …/0 > records.jsonl',
@@ -115,28 +141,15 @@ export function segtoolCommand(make: MakeCommand, addonPath: () => string): Comm
           .argParser(separator('--separator'))
           .default(Uint8Array.of(0x0a), '\\n'),
       )
-      .action(async (path: string, flags: ExportFlags) => (await load()).runExport(path, flags, addonPath)),
-  );
-  top.addCommand(
+      .action(async (path: string, flags: ExportFlags) => await (await load()).runExport(path, flags, addonPath)),
     part('import', 'Writes exported JSON lines from standard input into a new log.', [
       'segtool import ./new-log --write < records.jsonl',
     ])
       .argument('<path>', 'a directory that is empty or does not exist')
       .option('--write', 'do it')
       .option('--compression <CODEC>', CODEC_NAMES.join(', '), codec, 'none')
-      .action(async (path: string, flags: ImportFlags) => (await load()).runImport(path, flags, addonPath)),
-  );
-  top.addCommand(
-    part('diff', 'Compares two copies of logs: same, missing, different.', [
-      'segtool diff /data/a/topics/…/0 /data/b/topics/…/0',
-    ])
-      .argument('<first>')
-      .argument('<second>')
-      .action(async (first: string, second: string, flags: SegtoolFlags) =>
-        (await load()).runDiff(first, second, flags, addonPath),
-      ),
-  );
-  return top;
+      .action(async (path: string, flags: ImportFlags) => await (await load()).runImport(path, flags, addonPath)),
+  ];
 }
 
 function filtered(command: Command): Command {

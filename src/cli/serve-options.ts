@@ -20,10 +20,18 @@ export function variableOf(setting: Setting): string {
 }
 
 export function addServeOptions(made: Command): void {
-  made.addOption(new Option('--config <FILE>', `JSON file of settings by flag name; flags and variables win (also ${CONFIG_VARIABLE})`));
+  made.addOption(
+    new Option(
+      '--config <FILE>',
+      `JSON file of settings by flag name; flags and variables win (also ${CONFIG_VARIABLE})`,
+    ),
+  );
   made.addOption(new Option('--json', 'one JSON line when the broker is ready'));
   for (const setting of SETTINGS) made.addOption(optionOf(setting));
-  made.addHelpText('after', '\nEvery flag is also a variable (RIVULET_DATA_DIR for --data-dir) and a key of the config file ({"data-dir": "/var/lib/rivulet"}).\nSizes take KiB, MiB, GiB; times take ms, s, m, h, d.');
+  made.addHelpText(
+    'after',
+    '\nEvery flag is also a variable (RIVULET_DATA_DIR for --data-dir) and a key of the config file ({"data-dir": "/var/lib/rivulet"}).\nSizes take KiB, MiB, GiB; times take ms, s, m, h, d.',
+  );
 }
 
 function optionOf(setting: Setting): Option {

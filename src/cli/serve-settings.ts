@@ -10,7 +10,9 @@ export type Variables = Readonly<Record<string, string | undefined>>;
 export function serveSettings(flags: Readonly<Record<string, unknown>>, variables: Variables): BrokerConfig {
   const file = typeof flags['config'] === 'string' ? flags['config'] : variables[CONFIG_VARIABLE];
   const texts = file === undefined || file === '' ? {} : fromFile(file);
-  const origin: Record<string, string> = Object.fromEntries(Object.keys(texts).map((name) => [name, `in ${String(file)}`]));
+  const origin: Record<string, string> = Object.fromEntries(
+    Object.keys(texts).map((name) => [name, `in ${String(file)}`]),
+  );
   for (const setting of SETTINGS) {
     const variable = variables[variableOf(setting)];
     if (variable !== undefined && variable !== '') {
@@ -39,7 +41,8 @@ function fromFile(path: string): Record<string, string> {
   } catch (error) {
     throw new UsageError(`--config ${path} cannot be read: ${error instanceof Error ? error.message : String(error)}`);
   }
-  if (typeof parsed !== 'object' || parsed === null || Array.isArray(parsed)) throw new UsageError(`--config ${path} must hold one JSON object`);
+  if (typeof parsed !== 'object' || parsed === null || Array.isArray(parsed))
+    throw new UsageError(`--config ${path} must hold one JSON object`);
   const texts: Record<string, string> = {};
   for (const [name, value] of Object.entries(parsed)) {
     if (settingOf(name) === undefined) throw new UsageError(`--config ${path}: there is no setting "${name}"`);

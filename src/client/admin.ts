@@ -11,7 +11,10 @@ function checkName(name: string): void {
 
 function checkPartitions(partitions: number): void {
   if (!Number.isSafeInteger(partitions) || partitions < 1 || partitions > PARTITIONS_PER_TOPIC_MAX) {
-    throw new RivuletError('INVALID_ARGUMENT', `partitions is ${String(partitions)}; it must be 1 to ${String(PARTITIONS_PER_TOPIC_MAX)}`);
+    throw new RivuletError(
+      'INVALID_ARGUMENT',
+      `partitions is ${String(partitions)}; it must be 1 to ${String(PARTITIONS_PER_TOPIC_MAX)}`,
+    );
   }
 }
 
@@ -42,7 +45,8 @@ export class ClientAdmin implements Admin {
     checkName(name);
     const view = await this.#cluster.describe([name]);
     const found = view.topics.find((topic) => topic.name === name);
-    if (found === undefined) throw new RivuletError('UNKNOWN_TOPIC', `there is no topic "${name}"`, { facts: { topic: name } });
+    if (found === undefined)
+      throw new RivuletError('UNKNOWN_TOPIC', `there is no topic "${name}"`, { facts: { topic: name } });
     return found;
   }
 
@@ -50,7 +54,12 @@ export class ClientAdmin implements Admin {
     checkName(name);
     if (change.partitions !== undefined) checkPartitions(change.partitions);
     const link = await this.#cluster.anyLink();
-    const request = { name, partitions: change.partitions ?? 0, confirm: change.confirmKeyMove ?? false, config: change.config ?? {} };
+    const request = {
+      name,
+      partitions: change.partitions ?? 0,
+      confirm: change.confirmKeyMove ?? false,
+      config: change.config ?? {},
+    };
     await alterTopic(link, request, this.#cluster.settings.requestTimeoutMs);
     return await this.describeTopic(name);
   }
@@ -74,6 +83,8 @@ export class ClientAdmin implements Admin {
   }
 
   async clusterStatus(): Promise<ClusterDescription> {
-    return await this.#cluster.retrying(async (link) => await clusterStatus(link, this.#cluster.settings.requestTimeoutMs));
+    return await this.#cluster.retrying(
+      async (link) => await clusterStatus(link, this.#cluster.settings.requestTimeoutMs),
+    );
   }
 }

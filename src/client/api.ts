@@ -314,11 +314,18 @@ export interface Admin {
   /** More partitions move keys to other partitions: needs `confirmKeyMove: true`. A config value of null resets to the default. */
   alterTopic(
     name: string,
-    change: { readonly partitions?: number; readonly confirmKeyMove?: boolean; readonly config?: Readonly<Record<string, string | null>> },
+    change: {
+      readonly partitions?: number;
+      readonly confirmKeyMove?: boolean;
+      readonly config?: Readonly<Record<string, string | null>>;
+    },
   ): Promise<TopicDescription>;
   deleteTopic(name: string): Promise<void>;
   /** 'latest' is the high watermark: the offset that the next committed record gets. By time: the first record at or after it, else the end. */
-  listOffsets(topic: string, at: 'earliest' | 'latest' | Date | { readonly timestamp: number }): Promise<readonly PartitionOffset[]>;
+  listOffsets(
+    topic: string,
+    at: 'earliest' | 'latest' | Date | { readonly timestamp: number },
+  ): Promise<readonly PartitionOffset[]>;
   clusterStatus(): Promise<ClusterDescription>;
 }
 

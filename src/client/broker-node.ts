@@ -105,7 +105,10 @@ export class BrokerNode {
   }
 
   #failed(): void {
-    const pauseMs = Math.min(this.#options.reconnectBackoffMaxMs, this.#options.reconnectBackoffMs * 2 ** Math.min(this.#failures, 16));
+    const pauseMs = Math.min(
+      this.#options.reconnectBackoffMaxMs,
+      this.#options.reconnectBackoffMs * 2 ** Math.min(this.#failures, 16),
+    );
     this.#failures += 1;
     this.#notBeforeMs = this.#ports.clock.bootMs() + jittered(pauseMs, this.#ports);
   }

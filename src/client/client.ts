@@ -1,5 +1,14 @@
 import { RivuletError } from '../base/errors.ts';
-import type { Client, ClientPorts, CloseOptions, ConnectOptions, Consumer, ConsumerOptions, Producer, ProducerOptions } from './api.ts';
+import type {
+  Client,
+  ClientPorts,
+  CloseOptions,
+  ConnectOptions,
+  Consumer,
+  ConsumerOptions,
+  Producer,
+  ProducerOptions,
+} from './api.ts';
 import { ClientAdmin } from './admin.ts';
 import { Cluster, settingsOf } from './cluster.ts';
 import { ClientConsumer } from './consumer.ts';
@@ -52,7 +61,9 @@ class ConnectedClient implements Client {
 
   async #close(options: CloseOptions): Promise<void> {
     await Promise.all([...this.#consumers].map(async (consumer) => await consumer.close()));
-    const closed = await Promise.allSettled([...this.#producers].map(async (producer) => await producer.close(options)));
+    const closed = await Promise.allSettled(
+      [...this.#producers].map(async (producer) => await producer.close(options)),
+    );
     this.#cluster.close(CLOSE_LINGER_MS);
     const failed = closed.find((result) => result.status === 'rejected');
     if (failed !== undefined) throw failed.reason;

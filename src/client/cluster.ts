@@ -141,7 +141,10 @@ export class Cluster {
   }
 
   /** One request for everything there is: for administration. */
-  async describe(topics: readonly string[] | undefined, options: { readonly autoCreate?: boolean } = {}): Promise<ClusterView> {
+  async describe(
+    topics: readonly string[] | undefined,
+    options: { readonly autoCreate?: boolean } = {},
+  ): Promise<ClusterView> {
     const asked = { topics, includeConfig: options.autoCreate === undefined, autoCreate: options.autoCreate ?? false };
     const view = await this.retrying(async (link) => await fetchMetadata(link, asked, this.settings.requestTimeoutMs));
     this.#learn(view, topics);
@@ -195,7 +198,10 @@ export class Cluster {
     const produced = topics.filter((topic) => this.#produced.has(topic));
     if (produced.length > 0) await this.describe(produced, { autoCreate: true });
     if (produced.length === topics.length && topics.length > 0) return;
-    await this.describe(topics.filter((topic) => !this.#produced.has(topic)), { autoCreate: false });
+    await this.describe(
+      topics.filter((topic) => !this.#produced.has(topic)),
+      { autoCreate: false },
+    );
   }
 
   #learn(view: ClusterView, asked: readonly string[] | undefined): void {

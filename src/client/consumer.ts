@@ -1,6 +1,12 @@
 import { RivuletError, isRivuletError } from '../base/errors.ts';
 import type {
-  Assignment, ConsumedBatch, ConsumedRecord, Consumer, ConsumerOptions, PositionLost, StartPosition,
+  Assignment,
+  ConsumedBatch,
+  ConsumedRecord,
+  Consumer,
+  ConsumerOptions,
+  PositionLost,
+  StartPosition,
 } from './api.ts';
 import type { BatchView } from './batch-view.ts';
 import type { Cluster } from './cluster.ts';
@@ -62,7 +68,12 @@ export class ClientConsumer implements Consumer, FetchOwner {
       this.#current = undefined;
       return { done: false, value: batch };
     };
-    return { [Symbol.asyncIterator]: () => ({ next, return: async () => await Promise.resolve({ done: true as const, value: undefined }) }) };
+    return {
+      [Symbol.asyncIterator]: () => ({
+        next,
+        return: async () => await Promise.resolve({ done: true as const, value: undefined }),
+      }),
+    };
   }
 
   position(topic: string, partition: number): number | undefined {
@@ -113,7 +124,12 @@ export class ClientConsumer implements Consumer, FetchOwner {
     wake?.();
   }
 
-  lost(reader: PartitionReader, reason: PositionLost['reason'], facts: { logStart: number; highWatermark: number; resumeAt: number }, why: RivuletError): void {
+  lost(
+    reader: PartitionReader,
+    reason: PositionLost['reason'],
+    facts: { logStart: number; highWatermark: number; resumeAt: number },
+    why: RivuletError,
+  ): void {
     const position = reader.fetchOffset;
     const { topic, partition } = reader;
     const range = facts.logStart < 0 ? '' : `; retained: ${String(facts.logStart)} to ${String(facts.highWatermark)}`;
@@ -144,7 +160,8 @@ export class ClientConsumer implements Consumer, FetchOwner {
 
   #assigned(topic: string, partition: number): PartitionReader {
     const reader = this.#readers.get(keyOf(topic, partition));
-    if (reader === undefined) throw new RivuletError('INVALID_ARGUMENT', `${keyOf(topic, partition)} is not assigned to this consumer (yet)`);
+    if (reader === undefined)
+      throw new RivuletError('INVALID_ARGUMENT', `${keyOf(topic, partition)} is not assigned to this consumer (yet)`);
     return reader;
   }
 
@@ -169,7 +186,8 @@ export class ClientConsumer implements Consumer, FetchOwner {
   }
 
   #delivered(batch: BatchView, next: number): void {
-    if (this.#currentReader?.topic === batch.topic && this.#currentReader.partition === batch.partition) this.#currentReader.position = next;
+    if (this.#currentReader?.topic === batch.topic && this.#currentReader.partition === batch.partition)
+      this.#currentReader.position = next;
   }
 
   /** Undefined at the end of the iteration. Throws what ended it. */
@@ -233,12 +251,16 @@ export class ClientConsumer implements Consumer, FetchOwner {
     const assignments: Assignment[] = [...(this.#options.assignments ?? [])];
     for (const topic of this.#options.topics ?? []) {
       const view = await this.#cluster.retryingTopic(topic);
-      for (let partition = 0; partition < view.partitions.length; partition += 1) assignments.push({ topic, partition });
+      for (let partition = 0; partition < view.partitions.length; partition += 1)
+        assignments.push({ topic, partition });
     }
     for (const assignment of assignments) {
       const view = await this.#cluster.retryingTopic(assignment.topic);
       if (view.partitions[assignment.partition] === undefined) {
-        throw new RivuletError('UNKNOWN_PARTITION', `${assignment.topic} has no partition ${String(assignment.partition)}`);
+        throw new RivuletError(
+          'UNKNOWN_PARTITION',
+          `${assignment.topic} has no partition ${String(assignment.partition)}`,
+        );
       }
       const reader = new PartitionReader(assignment.topic, assignment.partition, assignment.from ?? from);
       if (typeof reader.start === 'number') reader.seek(reader.start);

@@ -73,7 +73,14 @@ export class RecordDelivery implements Delivery {
 
   metadata(settlement: Settlement): RecordMetadata {
     const { topic, partition, outcome, baseOffset, leaderEpoch } = settlement;
-    return { outcome, topic, partition, offset: baseOffset < 0 ? -1 : baseOffset + this.index, leaderEpoch, timestamp: this.timestamp };
+    return {
+      outcome,
+      topic,
+      partition,
+      offset: baseOffset < 0 ? -1 : baseOffset + this.index,
+      leaderEpoch,
+      timestamp: this.timestamp,
+    };
   }
 
   async promise(): Promise<RecordMetadata> {

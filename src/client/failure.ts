@@ -6,7 +6,12 @@ import { type ErrorFacts, type ErrorName, type Outcome, RivuletError, isRivuletE
  */
 export class DeliveryError extends RivuletError {
   readonly #outcome: Outcome;
-  constructor(code: ErrorName, outcome: Outcome, message: string, options: { facts?: ErrorFacts; cause?: unknown } = {}) {
+  constructor(
+    code: ErrorName,
+    outcome: Outcome,
+    message: string,
+    options: { facts?: ErrorFacts; cause?: unknown } = {},
+  ) {
     super(code, message, options);
     this.#outcome = outcome;
   }
@@ -35,8 +40,11 @@ export async function withSignal<T>(work: Promise<T>, signal: AbortSignal | unde
       reject(aborted());
     };
     signal.addEventListener('abort', onAbort, { once: true });
-    work.then(resolve, reject).finally(() => {
-      signal.removeEventListener('abort', onAbort);
-    }).catch(() => undefined);
+    work
+      .then(resolve, reject)
+      .finally(() => {
+        signal.removeEventListener('abort', onAbort);
+      })
+      .catch(() => undefined);
   });
 }

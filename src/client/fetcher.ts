@@ -8,7 +8,14 @@ import { type BrokerNode, jittered } from './broker-node.ts';
 import type { Cluster } from './cluster.ts';
 import { asRivuletError } from './failure.ts';
 import type { PartitionReader } from './partition-reader.ts';
-import { type FetchAnswer, type FetchedPartition, type FoundOffset, type OffsetAt, listOffsets, sendFetch } from './wire.ts';
+import {
+  type FetchAnswer,
+  type FetchedPartition,
+  type FoundOffset,
+  type OffsetAt,
+  listOffsets,
+  sendFetch,
+} from './wire.ts';
 
 const MAX_BYTES_DEFAULT = 1024 * 1024;
 const WAIT_MS_DEFAULT = 500;
@@ -22,7 +29,12 @@ export interface FetchOwner {
   readonly readers: readonly PartitionReader[];
   /** Something to deliver, or an end. */
   changed(): void;
-  lost(reader: PartitionReader, reason: PositionLost['reason'], facts: { logStart: number; highWatermark: number; resumeAt: number }, why: RivuletError): void;
+  lost(
+    reader: PartitionReader,
+    reason: PositionLost['reason'],
+    facts: { logStart: number; highWatermark: number; resumeAt: number },
+    why: RivuletError,
+  ): void;
   failed(error: unknown): void;
 }
 
@@ -62,11 +74,16 @@ export class Fetcher {
     let byBroker: Map<BrokerNode, PartitionReader[]> | undefined;
     for (const reader of this.#owner.readers) {
       if (reader.busy || reader.paused || reader.backoff !== undefined || reader.failure !== undefined) continue;
-      if (reader.pendingSeek !== undefined || (reader.start === undefined && reader.fetchOffset >= reader.upTo)) continue;
+      if (reader.pendingSeek !== undefined || (reader.start === undefined && reader.fetchOffset >= reader.upTo))
+        continue;
       const broker = this.#cluster.leader(reader.topic, reader.partition);
       const id = this.#cluster.topic(reader.topic)?.id;
       if (id !== undefined && !reader.isOf(id)) {
-        this.#later(reader, new RivuletError('UNKNOWN_TOPIC', 'the topic was deleted; the one of that name now is another'), true);
+        this.#later(
+          reader,
+          new RivuletError('UNKNOWN_TOPIC', 'the topic was deleted; the one of that name now is another'),
+          true,
+        );
         continue;
       }
       if (reader.start !== undefined || broker?.current === undefined || id === undefined) {
@@ -111,7 +128,8 @@ export class Fetcher {
       this.#fetching.delete(broker);
       for (const { reader } of asked) reader.busy = false;
       if (this.#closed) return;
-      if (answer === undefined) for (const { reader } of asked) this.#later(reader, failure ?? new RivuletError('INTERNAL'));
+      if (answer === undefined)
+        for (const { reader } of asked) this.#later(reader, failure ?? new RivuletError('INTERNAL'));
       else {
         broker.succeeded();
         this.#answered(asked, answer);
@@ -144,7 +162,8 @@ export class Fetcher {
       else {
         reader.failures = 0;
         // The view is the connection's own buffer, which the next frame overwrites.
-        if (answer.batches.length > 0) this.#bufferedBytes += reader.accept(answer.batches.slice(), this.#cluster.ports);
+        if (answer.batches.length > 0)
+          this.#bufferedBytes += reader.accept(answer.batches.slice(), this.#cluster.ports);
         if (throttleMs > 0) this.#wait(reader, throttleMs);
       }
     }
@@ -163,7 +182,7 @@ export class Fetcher {
   /** Tries again after a pause, or gives the partition up. */
   #later(reader: PartitionReader, error: RivuletError, isFinal = false): void {
     reader.failures += 1;
-    const gone = isFinal || error.code === 'UNKNOWN_TOPIC' && reader.failures >= UNKNOWN_TOPIC_ANSWERS_MAX;
+    const gone = isFinal || (error.code === 'UNKNOWN_TOPIC' && reader.failures >= UNKNOWN_TOPIC_ANSWERS_MAX);
     if (!error.retriable || gone) {
       const facts = { ...error.facts, topic: reader.topic, partition: reader.partition };
       reader.failure = new RivuletError(error.code, `${reader.label}: ${error.message}`, { facts, cause: error });
@@ -214,7 +233,11 @@ export class Fetcher {
       });
   }
 
-  async #reach(reader: PartitionReader, broker: BrokerNode | undefined, start: StartPosition | undefined): Promise<number | undefined> {
+  async #reach(
+    reader: PartitionReader,
+    broker: BrokerNode | undefined,
+    start: StartPosition | undefined,
+  ): Promise<number | undefined> {
     if (broker !== undefined && (start === undefined || typeof start === 'number')) {
       await broker.link();
       return start;
@@ -245,7 +268,8 @@ async function lookUpOnce(cluster: Cluster, topic: string, partition: number, at
   const view = cluster.topic(topic);
   if (view === undefined) throw new RivuletError('UNKNOWN_TOPIC', `there is no topic "${topic}"`);
   const broker = cluster.leader(topic, partition);
-  if (broker === undefined) throw new RivuletError('PARTITION_OFFLINE', `${topic}/${String(partition)} has no leader now`);
+  if (broker === undefined)
+    throw new RivuletError('PARTITION_OFFLINE', `${topic}/${String(partition)} has no leader now`);
   const link = await broker.link();
   const [found] = await listOffsets(link, [{ topicId: view.id, partition, at }], cluster.settings.requestTimeoutMs);
   if (found === undefined) throw new RivuletError('INTERNAL', 'the answer holds no offset');

@@ -40,5 +40,8 @@ export { type ErrorName, type Outcome, RivuletError, isRivuletError } from '../b
  * ```
  */
 export async function connect(options: ConnectOptions = {}): Promise<Client> {
-  return await connectWith({ clock: systemClock(), random: systemRandom, network: tcpNetwork(), compression, crc32c }, options);
+  return await connectWith(
+    { clock: systemClock(), random: systemRandom, network: tcpNetwork(), compression, crc32c },
+    options,
+  );
 }

@@ -56,7 +56,12 @@ export class Link {
     const link = new Link(address, deadlines);
     const startedMs = ports.clock.bootMs();
     try {
-      await ports.network.connect(address, options.connectTimeoutMs, (connection) => link.#attach(connection), options.tls);
+      await ports.network.connect(
+        address,
+        options.connectTimeoutMs,
+        (connection) => link.#attach(connection),
+        options.tls,
+      );
     } catch (error) {
       const detail = error instanceof Error ? error.message : String(error);
       throw new RivuletError('NOT_CONNECTED', `cannot connect to ${addressKey(address)}: ${detail}`, { cause: error });
@@ -88,23 +93,37 @@ export class Link {
    * Sends one request; `pieces` are not copied and must stay unchanged until the answer. `onAnswer` is called exactly once,
    * never during this call when the link has ended already: then the caller gets false and nothing was sent.
    */
-  request(operation: number, version: number, pieces: readonly Uint8Array[], timeoutMs: number, onAnswer: OnAnswer): boolean {
+  request(
+    operation: number,
+    version: number,
+    pieces: readonly Uint8Array[],
+    timeoutMs: number,
+    onAnswer: OnAnswer,
+  ): boolean {
     const connection = this.#connection;
     if (connection === undefined || this.#ended !== undefined) return false;
     const correlation = this.#nextCorrelation;
     this.#nextCorrelation = correlation === CORRELATION_MAX ? 1 : correlation + 1;
     const deadline = this.#deadlines.after(timeoutMs, () => {
-      this.#end(new RivuletError('REQUEST_TIMEOUT', `no answer from ${addressKey(this.address)} within ${String(timeoutMs)} ms`));
+      this.#end(
+        new RivuletError(
+          'REQUEST_TIMEOUT',
+          `no answer from ${addressKey(this.address)} within ${String(timeoutMs)} ms`,
+        ),
+      );
     });
     this.#pending.set(correlation, { operation, onAnswer, deadline });
-    if (!connection.send(encodeRequestFrame({ operation, version, correlationId: correlation }, pieces))) this.#blocked = true;
+    if (!connection.send(encodeRequestFrame({ operation, version, correlationId: correlation }, pieces)))
+      this.#blocked = true;
     return true;
   }
 
   /** Sends what is queued, then closes. Requests in flight fail with CONNECTION_LOST. */
   close(lingerMs: number): void {
     const connection = this.#connection;
-    this.#finish(new RivuletError('CONNECTION_LOST', `connection to ${addressKey(this.address)}: closed by this client`));
+    this.#finish(
+      new RivuletError('CONNECTION_LOST', `connection to ${addressKey(this.address)}: closed by this client`),
+    );
     connection?.end(lingerMs);
   }
 
@@ -121,7 +140,9 @@ export class Link {
       },
       closed: (error) => {
         const detail = error === undefined ? 'closed by the broker' : error.message;
-        this.#finish(new RivuletError('CONNECTION_LOST', `connection to ${addressKey(this.address)}: ${detail}`, { cause: error }));
+        this.#finish(
+          new RivuletError('CONNECTION_LOST', `connection to ${addressKey(this.address)}: ${detail}`, { cause: error }),
+        );
       },
     };
   }
@@ -137,7 +158,10 @@ export class Link {
           this.#dialect = readHello(answer);
           resolve();
         } catch (error) {
-          const why = error instanceof RivuletError ? error : new RivuletError('MALFORMED_FRAME', 'the answer to Hello cannot be read', { cause: error });
+          const why =
+            error instanceof RivuletError
+              ? error
+              : new RivuletError('MALFORMED_FRAME', 'the answer to Hello cannot be read', { cause: error });
           this.#end(why);
           reject(why);
         }
@@ -153,7 +177,9 @@ export class Link {
       const next = this.#input.next();
       if (next === undefined) break;
       if ('fault' in next) {
-        this.#end(new RivuletError('CONNECTION_LOST', `${addressKey(this.address)} sent no valid frame: ${next.message}`));
+        this.#end(
+          new RivuletError('CONNECTION_LOST', `${addressKey(this.address)} sent no valid frame: ${next.message}`),
+        );
         return;
       }
       this.#frame(next);
@@ -164,7 +190,12 @@ export class Link {
   #frame(frame: Frame): void {
     const answer = decodeAnswer(frame.body);
     if (!answer.ok) {
-      this.#end(new RivuletError('CONNECTION_LOST', `${addressKey(this.address)} sent no valid answer: ${answer.fault.message}`));
+      this.#end(
+        new RivuletError(
+          'CONNECTION_LOST',
+          `${addressKey(this.address)} sent no valid answer: ${answer.fault.message}`,
+        ),
+      );
       return;
     }
     const { value } = answer;
@@ -181,7 +212,10 @@ export class Link {
     this.#pending.delete(frame.correlationId);
     this.#deadlines.cancel(pending.deadline);
     const error = value.failure === undefined ? undefined : errorOf(value.failure);
-    pending.onAnswer({ operation: frame.operation, error, response: value.failure === undefined ? value.response : NO_BYTES }, undefined);
+    pending.onAnswer(
+      { operation: frame.operation, error, response: value.failure === undefined ? value.response : NO_BYTES },
+      undefined,
+    );
   }
 
   #end(why: RivuletError): void {

@@ -7,7 +7,11 @@ export function murmur2(bytes: Uint8Array): number {
   let hash = SEED ^ length;
   const whole = length & ~3;
   for (let at = 0; at < whole; at += 4) {
-    let word = (bytes[at] as number) | ((bytes[at + 1] as number) << 8) | ((bytes[at + 2] as number) << 16) | ((bytes[at + 3] as number) << 24);
+    let word =
+      (bytes[at] as number) |
+      ((bytes[at + 1] as number) << 8) |
+      ((bytes[at + 2] as number) << 16) |
+      ((bytes[at + 3] as number) << 24);
     word = Math.imul(word, MIX);
     word ^= word >>> 24;
     hash = Math.imul(hash, MIX) ^ Math.imul(word, MIX);

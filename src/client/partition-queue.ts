@@ -229,7 +229,11 @@ export class PartitionQueue implements SessionMember {
     }
     let identity = batch.identity;
     if (identity === undefined && session.idempotent) {
-      identity = { producerId: session.producerId, producerEpoch: session.producerEpoch, baseSequence: this.#nextSequence };
+      identity = {
+        producerId: session.producerId,
+        producerEpoch: session.producerEpoch,
+        baseSequence: this.#nextSequence,
+      };
       this.#nextSequence = (this.#nextSequence + batch.writer.recordCount) & SEQUENCE_MASK;
       batch.identity = identity;
     }
@@ -348,7 +352,8 @@ export class PartitionQueue implements SessionMember {
   }
 
   #backOff(error: RivuletError): void {
-    if (ERRORS[error.code].action === 'refresh' || ERRORS[error.code].action === 'reconnect') this.#owner.refresh(this.topic);
+    if (ERRORS[error.code].action === 'refresh' || ERRORS[error.code].action === 'reconnect')
+      this.#owner.refresh(this.topic);
     if (this.#pause !== undefined) return;
     const { reconnectBackoffMs, reconnectBackoffMaxMs } = this.#owner.cluster.settings;
     const told = error.facts['retryAfterMs'];
@@ -376,7 +381,8 @@ export class PartitionQueue implements SessionMember {
         },
         (error: unknown) => {
           this.#connecting = false;
-          const failure = error instanceof RivuletError ? error : new RivuletError('NOT_CONNECTED', undefined, { cause: error });
+          const failure =
+            error instanceof RivuletError ? error : new RivuletError('NOT_CONNECTED', undefined, { cause: error });
           const head = this.#pending[0];
           if (head !== undefined) head.lastError = failure;
           if (failure.code !== 'CLOSED') this.#backOff(failure);
@@ -437,8 +443,12 @@ export class PartitionQueue implements SessionMember {
     if (!batch.inFlight) batch.writer.release();
     batch.bytes = undefined;
     const report: DeliveryReport = {
-      topic: this.topic, partition: this.partition, recordCount,
-      baseOffset: settlement.baseOffset, leaderEpoch: settlement.leaderEpoch, error,
+      topic: this.topic,
+      partition: this.partition,
+      recordCount,
+      baseOffset: settlement.baseOffset,
+      leaderEpoch: settlement.leaderEpoch,
+      error,
     };
     this.#owner.settled(batch, report, recordCount - settlement.asked);
   }

@@ -104,7 +104,11 @@ export class PartitionReader {
       }
       if (stored === undefined) break;
       if (stored.lastOffset < this.fetchOffset || stored.baseOffset > this.fetchOffset) {
-        this.#poisoned(this.fetchOffset, stored.baseOffset, `the broker answered with offset ${String(stored.baseOffset)} where ${String(this.fetchOffset)} comes next`);
+        this.#poisoned(
+          this.fetchOffset,
+          stored.baseOffset,
+          `the broker answered with offset ${String(stored.baseOffset)} where ${String(this.fetchOffset)} comes next`,
+        );
         break;
       }
       this.fetchOffset = stored.lastOffset + 1;
@@ -138,7 +142,13 @@ export class PartitionReader {
         continue;
       }
       try {
-        const place = { topic: this.topic, partition: this.partition, highWatermark: this.highWatermark, from, upTo: this.upTo };
+        const place = {
+          topic: this.topic,
+          partition: this.partition,
+          highWatermark: this.highWatermark,
+          from,
+          upTo: this.upTo,
+        };
         return openBatch(bytes, stored, place, ports.compression);
       } catch (error) {
         if (!(error instanceof DecodeError)) throw error;

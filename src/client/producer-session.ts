@@ -29,7 +29,10 @@ export class ProducerSession {
   /** Set once: everything fails with it from then on. */
   failure: RivuletError | undefined;
 
-  constructor(cluster: Cluster, options: { readonly idempotent: boolean | undefined; readonly name: string | undefined }) {
+  constructor(
+    cluster: Cluster,
+    options: { readonly idempotent: boolean | undefined; readonly name: string | undefined },
+  ) {
     this.#cluster = cluster;
     this.#name = options.name;
     this.idempotent = options.idempotent ?? true;
@@ -86,7 +89,8 @@ export class ProducerSession {
       try {
         const link = await this.#cluster.anyLink();
         if (!speaksInitProducer(link)) {
-          if (this.#required) throw new RivuletError('UNSUPPORTED_OPERATION', 'the broker does not know idempotent producers');
+          if (this.#required)
+            throw new RivuletError('UNSUPPORTED_OPERATION', 'the broker does not know idempotent producers');
           this.idempotent = false;
         } else {
           const given = await initProducer(link, this.#name, this, this.#cluster.settings.requestTimeoutMs);

@@ -2,7 +2,13 @@ import { utf8Encode } from '../base/bytes.ts';
 import { BATCH_BYTES_MAX, RECORD_BYTES_MAX, isTopicName } from '../base/limits.ts';
 import { RivuletError } from '../base/errors.ts';
 import type {
-  CloseOptions, Delivery, DeliveryReport, Producer, ProducerOptions, ProducerRecord, RecordMetadata,
+  CloseOptions,
+  Delivery,
+  DeliveryReport,
+  Producer,
+  ProducerOptions,
+  ProducerRecord,
+  RecordMetadata,
 } from './api.ts';
 import { BufferPool, type EncodedHeader, encodeHeaders, recordBytesMax } from './batch-writer.ts';
 import type { CancelTimer } from '../ports/clock.ts';
@@ -47,7 +53,10 @@ const bytesOf = (value: string | Uint8Array | null | undefined): Uint8Array | nu
 
 function checkRange(name: string, value: number | undefined, least: number, most: number): void {
   if (value !== undefined && !(value >= least && value <= most)) {
-    throw new RivuletError('INVALID_ARGUMENT', `${name} is ${String(value)}; it must be ${String(least)} to ${String(most)}`);
+    throw new RivuletError(
+      'INVALID_ARGUMENT',
+      `${name} is ${String(value)}; it must be ${String(least)} to ${String(most)}`,
+    );
   }
 }
 
@@ -135,7 +144,14 @@ export class ClientProducer implements Producer, QueueOwner {
     const timestamp = this.#timestamp(record.timestamp);
     const invalid = invalidRecord(sender, key, value, record.partition, timestamp);
     if (invalid !== undefined) throw invalid;
-    this.#append(sender, key, value, encodeHeaders(record.headers, record.eventId, record.schemaVersion), timestamp, record.partition);
+    this.#append(
+      sender,
+      key,
+      value,
+      encodeHeaders(record.headers, record.eventId, record.schemaVersion),
+      timestamp,
+      record.partition,
+    );
     return true;
   }
 
@@ -233,8 +249,12 @@ export class ClientProducer implements Producer, QueueOwner {
   }
 
   #append(
-    sender: TopicSender, key: Uint8Array | null, value: Uint8Array | null, headers: readonly EncodedHeader[] | undefined,
-    timestamp: number, partition: number | undefined,
+    sender: TopicSender,
+    key: Uint8Array | null,
+    value: Uint8Array | null,
+    headers: readonly EncodedHeader[] | undefined,
+    timestamp: number,
+    partition: number | undefined,
   ): Batch {
     const queue = this.#queueFor(sender, key, partition);
     let batch = queue.open ?? this.#begin(queue);
@@ -262,7 +282,8 @@ export class ClientProducer implements Producer, QueueOwner {
       else chosen = key === null ? sender.sticky : keyPartition(key, count);
     }
     const queue = sender.queues[chosen];
-    if (queue === undefined) throw new RivuletError('UNKNOWN_PARTITION', `${sender.topic} has no partition ${String(chosen)}`);
+    if (queue === undefined)
+      throw new RivuletError('UNKNOWN_PARTITION', `${sender.topic} has no partition ${String(chosen)}`);
     return queue;
   }
 
@@ -312,11 +333,16 @@ export class ClientProducer implements Producer, QueueOwner {
   }
 
   #wait(
-    sender: TopicSender, key: Uint8Array | null, value: Uint8Array | null, headers: readonly EncodedHeader[] | undefined,
-    timestamp: number, partition: number | undefined,
+    sender: TopicSender,
+    key: Uint8Array | null,
+    value: Uint8Array | null,
+    headers: readonly EncodedHeader[] | undefined,
+    timestamp: number,
+    partition: number | undefined,
   ): Delivery {
     const full = this.full;
-    if (full && this.#waitingCount >= WAITING_MAX) return refused(sender.topic, timestamp, new RivuletError('BUFFER_FULL'));
+    if (full && this.#waitingCount >= WAITING_MAX)
+      return refused(sender.topic, timestamp, new RivuletError('BUFFER_FULL'));
     const delivery = new RecordDelivery(new Settlement(sender.topic, partition ?? -1, 'committed'), 0, timestamp);
     const bytes = recordBytesMax(key, value, headers);
     this.#waitingBytes += bytes;
@@ -491,12 +517,17 @@ export class ClientProducer implements Producer, QueueOwner {
 }
 
 function invalidRecord(
-  sender: TopicSender, key: Uint8Array | null, value: Uint8Array | null, partition: number | undefined, timestamp: number,
+  sender: TopicSender,
+  key: Uint8Array | null,
+  value: Uint8Array | null,
+  partition: number | undefined,
+  timestamp: number,
 ): RivuletError | undefined {
   if ((key?.length ?? 0) > RECORD_BYTES_MAX || (value?.length ?? 0) > RECORD_BYTES_MAX) {
     return new RivuletError('BATCH_TOO_LARGE', `key and value may have ${String(RECORD_BYTES_MAX)} bytes each`);
   }
-  if (!Number.isSafeInteger(timestamp) || timestamp < -1) return new RivuletError('INVALID_ARGUMENT', `timestamp is ${String(timestamp)}`);
+  if (!Number.isSafeInteger(timestamp) || timestamp < -1)
+    return new RivuletError('INVALID_ARGUMENT', `timestamp is ${String(timestamp)}`);
   if (partition !== undefined && sender.queues.length > 0 && sender.queues[partition] === undefined) {
     return new RivuletError('UNKNOWN_PARTITION', `${sender.topic} has no partition ${String(partition)}`);
   }

@@ -10,11 +10,16 @@ export function parseServer(text: string): Address {
   const host = match?.groups?.['v6'] ?? match?.groups?.['host'];
   const port = Number(match?.groups?.['port'] ?? DEFAULT_PORT);
   if (host === undefined || port < 1 || port > 65_535) {
-    throw new RivuletError('INVALID_ARGUMENT', `not a server address: "${text}"; write host:port, for example ${DEFAULT_SERVER}`);
+    throw new RivuletError(
+      'INVALID_ARGUMENT',
+      `not a server address: "${text}"; write host:port, for example ${DEFAULT_SERVER}`,
+    );
   }
   return { host, port };
 }
 
 export function addressKey(address: Address): string {
-  return address.host.includes(':') ? `[${address.host}]:${String(address.port)}` : `${address.host}:${String(address.port)}`;
+  return address.host.includes(':')
+    ? `[${address.host}]:${String(address.port)}`
+    : `${address.host}:${String(address.port)}`;
 }

@@ -129,11 +129,21 @@ function decoded<Value>(answer: Answered, decode: (response: Uint8Array) => Deco
 /** Throws UNSUPPORTED_OPERATION when the broker does not speak it in any version that we know. */
 function versionOf(link: Link, { operation, name }: OperationEntry): number {
   const version = link.dialect.operations.get(operation);
-  if (version === undefined) throw new RivuletError('UNSUPPORTED_OPERATION', `the broker does not speak ${name} in a version that this client knows`);
+  if (version === undefined)
+    throw new RivuletError(
+      'UNSUPPORTED_OPERATION',
+      `the broker does not speak ${name} in a version that this client knows`,
+    );
   return version;
 }
 
-async function call<Value>(link: Link, entry: OperationEntry, body: Pieces, timeoutMs: number, decode: (response: Uint8Array) => Decoded<Value>): Promise<Value> {
+async function call<Value>(
+  link: Link,
+  entry: OperationEntry,
+  body: Pieces,
+  timeoutMs: number,
+  decode: (response: Uint8Array) => Decoded<Value>,
+): Promise<Value> {
   const version = versionOf(link, entry);
   return await new Promise((resolve, reject) => {
     const sent = link.request(entry.operation, version, body, timeoutMs, (answer, failure) => {
@@ -183,7 +193,12 @@ export async function fetchMetadata(link: Link, options: MetadataOptions, timeou
   const selection = topics === undefined ? ({ kind: 'all' } as const) : ({ kind: 'names', names: topics } as const);
   const body = metadataV1.encodeRequest({ topics: selection, autoCreate, includeConfig });
   const view = await call(link, OPERATION.Metadata, body, timeoutMs, metadataV1.decodeResponse);
-  return { clusterId: view.clusterId, controllerId: view.controllerId ?? -1, nodes: view.nodes, topics: view.topics.flatMap(topicView) };
+  return {
+    clusterId: view.clusterId,
+    controllerId: view.controllerId ?? -1,
+    nodes: view.nodes,
+    topics: view.topics.flatMap(topicView),
+  };
 }
 
 function topicView({ failure, name, id, config, partitions }: metadataV1.TopicMetadata): TopicView[] {
@@ -204,7 +219,11 @@ export async function initProducer(
   held: { readonly producerId: number; readonly producerEpoch: number },
   timeoutMs: number,
 ): Promise<{ producerId: number; producerEpoch: number }> {
-  const body = initProducerV1.encodeRequest({ name, producerId: producerId(held.producerId), producerEpoch: held.producerEpoch });
+  const body = initProducerV1.encodeRequest({
+    name,
+    producerId: producerId(held.producerId),
+    producerEpoch: held.producerEpoch,
+  });
   return await call(link, OPERATION.InitProducer, body, timeoutMs, initProducerV1.decodeResponse);
 }
 
@@ -216,22 +235,32 @@ export function sendProduce(
   done: (answer: ProduceAnswer | undefined, failure: RivuletError | undefined) => void,
 ): boolean {
   // The broker gives up waiting for the commit a little before we do, so that its answer, which says more, is still heard.
-  const body = produceV1.encodeRequest({ ...request, leaderEpoch: leaderEpoch(-1), timeoutMs: Math.max(1, Math.floor(timeoutMs * 0.9)) });
-  return link.request(OPERATION.Produce.operation, versionOf(link, OPERATION.Produce), body, timeoutMs, (answer, failure) => {
-    if (answer === undefined || answer.error !== undefined) {
-      done(undefined, failure ?? answer?.error);
-      return;
-    }
-    let result: ProduceAnswer;
-    try {
-      result = decoded(answer, produceV1.decodeResponse);
-    } catch (error) {
-      // What cannot be read says nothing: the outcome is open.
-      done(undefined, new RivuletError('INTERNAL', 'the answer to a publish cannot be read', { cause: error }));
-      return;
-    }
-    done(result, undefined);
+  const body = produceV1.encodeRequest({
+    ...request,
+    leaderEpoch: leaderEpoch(-1),
+    timeoutMs: Math.max(1, Math.floor(timeoutMs * 0.9)),
   });
+  return link.request(
+    OPERATION.Produce.operation,
+    versionOf(link, OPERATION.Produce),
+    body,
+    timeoutMs,
+    (answer, failure) => {
+      if (answer === undefined || answer.error !== undefined) {
+        done(undefined, failure ?? answer?.error);
+        return;
+      }
+      let result: ProduceAnswer;
+      try {
+        result = decoded(answer, produceV1.decodeResponse);
+      } catch (error) {
+        // What cannot be read says nothing: the outcome is open.
+        done(undefined, new RivuletError('INTERNAL', 'the answer to a publish cannot be read', { cause: error }));
+        return;
+      }
+      done(result, undefined);
+    },
+  );
 }
 
 export function sendFetch(
@@ -253,18 +282,29 @@ export function sendFetch(
       maxBytes: asked.maxBytes,
     })),
   });
-  return link.request(OPERATION.Fetch.operation, versionOf(link, OPERATION.Fetch), body, timeoutMs, (answer, failure) => {
-    let result: FetchAnswer;
-    try {
-      if (answer === undefined) throw failure ?? new RivuletError('CONNECTION_LOST');
-      const { throttleMs, partitions } = decoded(answer, fetchV1.decodeResponse);
-      result = { throttleMs, partitions: partitions.map(fetchedPartition) };
-    } catch (error) {
-      done(undefined, error instanceof RivuletError ? error : new RivuletError('INTERNAL', 'the answer to a fetch cannot be read', { cause: error }));
-      return;
-    }
-    done(result, undefined);
-  });
+  return link.request(
+    OPERATION.Fetch.operation,
+    versionOf(link, OPERATION.Fetch),
+    body,
+    timeoutMs,
+    (answer, failure) => {
+      let result: FetchAnswer;
+      try {
+        if (answer === undefined) throw failure ?? new RivuletError('CONNECTION_LOST');
+        const { throttleMs, partitions } = decoded(answer, fetchV1.decodeResponse);
+        result = { throttleMs, partitions: partitions.map(fetchedPartition) };
+      } catch (error) {
+        done(
+          undefined,
+          error instanceof RivuletError
+            ? error
+            : new RivuletError('INTERNAL', 'the answer to a fetch cannot be read', { cause: error }),
+        );
+        return;
+      }
+      done(result, undefined);
+    },
+  );
 }
 
 const NO_BYTES = new Uint8Array(0);
@@ -293,7 +333,12 @@ export async function listOffsets(
   timeoutMs: number,
 ): Promise<readonly FoundOffset[]> {
   const body = listOffsetsV1.encodeRequest({
-    partitions: asked.map(({ topicId: id, partition, at }) => ({ topicId: id, partition, currentLeaderEpoch: leaderEpoch(-1), target: targetOf(at) })),
+    partitions: asked.map(({ topicId: id, partition, at }) => ({
+      topicId: id,
+      partition,
+      currentLeaderEpoch: leaderEpoch(-1),
+      target: targetOf(at),
+    })),
   });
   const { partitions } = await call(link, OPERATION.ListOffsets, body, timeoutMs, listOffsetsV1.decodeResponse);
   return partitions.map(({ failure, offset: found, timestamp, leaderEpoch: epoch }) => {
@@ -309,7 +354,12 @@ function targetOf(at: OffsetAt): listOffsetsV1.OffsetTarget {
 
 export async function createTopic(
   link: Link,
-  request: { readonly name: string; readonly partitions: number; readonly replicas: number; readonly config: Readonly<Record<string, string>> },
+  request: {
+    readonly name: string;
+    readonly partitions: number;
+    readonly replicas: number;
+    readonly config: Readonly<Record<string, string>>;
+  },
   timeoutMs: number,
 ): Promise<void> {
   const config = Object.entries(request.config).map(([key, value]) => ({ key, value }));
@@ -319,7 +369,12 @@ export async function createTopic(
 
 export async function alterTopic(
   link: Link,
-  request: { readonly name: string; readonly partitions: number; readonly confirm: boolean; readonly config: Readonly<Record<string, string | null>> },
+  request: {
+    readonly name: string;
+    readonly partitions: number;
+    readonly confirm: boolean;
+    readonly config: Readonly<Record<string, string | null>>;
+  },
   timeoutMs: number,
 ): Promise<void> {
   const body = alterTopicV1.encodeRequest({
@@ -339,6 +394,12 @@ export async function deleteTopic(link: Link, name: string, id: string | undefin
 }
 
 export async function clusterStatus(link: Link, timeoutMs: number): Promise<ClusterDescription> {
-  const status = await call(link, OPERATION.ClusterStatus, clusterStatusV1.encodeRequest({}), timeoutMs, clusterStatusV1.decodeResponse);
+  const status = await call(
+    link,
+    OPERATION.ClusterStatus,
+    clusterStatusV1.encodeRequest({}),
+    timeoutMs,
+    clusterStatusV1.decodeResponse,
+  );
   return { ...status, controllerId: status.controllerId ?? -1 };
 }

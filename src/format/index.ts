@@ -19,7 +19,12 @@ export {
 export type { Decoded } from './decoded.ts';
 export { epochAt, type EpochEntry } from './epochs.ts';
 export type { SegmentSummary } from './facts.ts';
-export { decodeMetadataSnapshot, encodeMetadataSnapshot, type MetadataRows, type MetadataSnapshot } from './metadata-snapshot.ts';
+export {
+  decodeMetadataSnapshot,
+  encodeMetadataSnapshot,
+  type MetadataRows,
+  type MetadataSnapshot,
+} from './metadata-snapshot.ts';
 export { OFFSET_ENTRY_BYTES, offsetEntriesFit, readOffsetEntry, type OffsetEntry } from './offset-index.ts';
 export { decodeOwnerSnapshot, encodeOwnerSnapshot } from './owner-snapshot.ts';
 export {

@@ -24,8 +24,21 @@ export interface NativeAddon {
 }
 
 const EXPORTS: readonly (keyof NativeAddon)[] = [
-  'map', 'slice', 'release', 'resident', 'forget', 'populate', 'liveSlices', 'unmap',
-  'allocate', 'writeZeros', 'startWriteback', 'dropCache', 'lock', 'bootMs', 'forgetProgram',
+  'map',
+  'slice',
+  'release',
+  'resident',
+  'forget',
+  'populate',
+  'liveSlices',
+  'unmap',
+  'allocate',
+  'writeZeros',
+  'startWriteback',
+  'dropCache',
+  'lock',
+  'bootMs',
+  'forgetProgram',
 ];
 
 /** Loads native/build/rivulet.node, or the copy that the executable unpacked. Throws with the path in the message. */
@@ -34,7 +47,10 @@ export function loadAddon(path: string): NativeAddon {
   try {
     process.dlopen(holder, path);
   } catch (error) {
-    throw new Error(`the addon cannot be loaded from ${path}: ${error instanceof Error ? error.message : String(error)}`, { cause: error });
+    throw new Error(
+      `the addon cannot be loaded from ${path}: ${error instanceof Error ? error.message : String(error)}`,
+      { cause: error },
+    );
   }
   const { exports } = holder;
   assert(isAddon(exports), `${path} is not the addon of this version`);
@@ -42,5 +58,9 @@ export function loadAddon(path: string): NativeAddon {
 }
 
 function isAddon(value: unknown): value is NativeAddon {
-  return typeof value === 'object' && value !== null && EXPORTS.every((name) => typeof Reflect.get(value, name) === 'function');
+  return (
+    typeof value === 'object' &&
+    value !== null &&
+    EXPORTS.every((name) => typeof Reflect.get(value, name) === 'function')
+  );
 }

@@ -30,12 +30,23 @@ const CONNECTIONS_MAX = 64;
 export async function listenAdmin(address: Address, callbacks: AdminCallbacks): Promise<AdminListener> {
   const onLoopback = address.host === 'localhost' || address.host.startsWith('127.') || address.host === '::1';
   const server = http.createServer(
-    { maxHeaderSize: HEADER_BYTES_MAX, requestTimeout: REQUEST_MS_MAX, headersTimeout: REQUEST_MS_MAX, keepAliveTimeout: REQUEST_MS_MAX, connectionsCheckingInterval: 1_000 },
+    {
+      maxHeaderSize: HEADER_BYTES_MAX,
+      requestTimeout: REQUEST_MS_MAX,
+      headersTimeout: REQUEST_MS_MAX,
+      keepAliveTimeout: REQUEST_MS_MAX,
+      connectionsCheckingInterval: 1_000,
+    },
     (request, response) => {
       // Bodies are of no use here: a client that sends one is cut when it goes on.
       request.resume();
       answer(request, response, callbacks, onLoopback).catch((error: unknown) => {
-        reply(response, 500, 'text/plain; charset=utf-8', `${error instanceof Error ? error.message : String(error)}\n`);
+        reply(
+          response,
+          500,
+          'text/plain; charset=utf-8',
+          `${error instanceof Error ? error.message : String(error)}\n`,
+        );
       });
     },
   );
@@ -66,7 +77,12 @@ function closeServer(server: http.Server): Promise<void> {
   });
 }
 
-async function answer(request: http.IncomingMessage, response: http.ServerResponse, callbacks: AdminCallbacks, onLoopback: boolean): Promise<void> {
+async function answer(
+  request: http.IncomingMessage,
+  response: http.ServerResponse,
+  callbacks: AdminCallbacks,
+  onLoopback: boolean,
+): Promise<void> {
   if (onLoopback && !isAddressed(request.headers.host)) {
     reply(response, 421, 'text/plain; charset=utf-8', 'ask by address or as localhost\n');
     return;
@@ -84,12 +100,21 @@ async function answer(request: http.IncomingMessage, response: http.ServerRespon
 }
 
 function replyHealth(response: http.ServerResponse, health: Health): void {
-  reply(response, health.ok ? 200 : 503, 'application/json', `${JSON.stringify({ ok: health.ok, ...health.detail })}\n`);
+  reply(
+    response,
+    health.ok ? 200 : 503,
+    'application/json',
+    `${JSON.stringify({ ok: health.ok, ...health.detail })}\n`,
+  );
 }
 
 function reply(response: http.ServerResponse, status: number, contentType: string, body: string): void {
   if (response.headersSent || response.destroyed) return;
-  response.writeHead(status, { 'content-type': contentType, 'content-length': Buffer.byteLength(body), 'cache-control': 'no-store' });
+  response.writeHead(status, {
+    'content-type': contentType,
+    'content-length': Buffer.byteLength(body),
+    'cache-control': 'no-store',
+  });
   response.end(body);
 }
 

@@ -27,7 +27,8 @@ export function diskErrorOf(error: unknown, operation: DiskOperation, path: stri
   if (error instanceof DiskError) return error;
   const code = errnoOf(error);
   // The kernel answers so when a process has too many mappings; memory itself is never refused for reading a file.
-  if (operation === 'map' && code === 'ENOMEM') return new DiskError('too-many-files', operation, path, 'too many mappings', error);
+  if (operation === 'map' && code === 'ENOMEM')
+    return new DiskError('too-many-files', operation, path, 'too many mappings', error);
   const kind = code === undefined ? undefined : KINDS[code];
   return new DiskError(kind ?? 'io', operation, path, error instanceof Error ? error.message : String(error), error);
 }

@@ -15,7 +15,9 @@ export interface FileDeps {
 }
 
 /** A call of node:fs with a callback, as a promise; several times cheaper than fs.promises for these. */
-export function fsCall<Value>(start: (done: (error: Error | null, value?: Value) => void) => void): Promise<Value | undefined> {
+export function fsCall<Value>(
+  start: (done: (error: Error | null, value?: Value) => void) => void,
+): Promise<Value | undefined> {
   return new Promise((resolve, reject) => {
     start((error, value) => {
       if (error === null) resolve(value);
@@ -40,7 +42,11 @@ export class HostFile implements DiskFile {
     this.writable = mode !== 'read';
   }
   async size(): Promise<number> {
-    const stats = await this.offLoop('stat', (fd) => fsCall<fs.Stats>((done) => { fs.fstat(fd, done); }));
+    const stats = await this.offLoop('stat', (fd) =>
+      fsCall<fs.Stats>((done) => {
+        fs.fstat(fd, done);
+      }),
+    );
     assert(stats !== undefined, 'fstat answers with stats');
     return stats.size;
   }
@@ -63,7 +69,9 @@ export class HostFile implements DiskFile {
       let done = 0;
       while (done < bytes.length) {
         const from = done;
-        const written = await fsCall<number>((called) => { fs.write(fd, bytes, from, bytes.length - from, at + from, called); });
+        const written = await fsCall<number>((called) => {
+          fs.write(fd, bytes, from, bytes.length - from, at + from, called);
+        });
         if (written === undefined || written === 0) throw new Error('the disk takes no bytes');
         done += written;
       }
@@ -74,7 +82,9 @@ export class HostFile implements DiskFile {
       let done = 0;
       while (done < target.length) {
         const from = done;
-        const got = await fsCall<number>((called) => { fs.read(fd, target, from, target.length - from, at + from, called); });
+        const got = await fsCall<number>((called) => {
+          fs.read(fd, target, from, target.length - from, at + from, called);
+        });
         if (got === undefined || got === 0) break;
         done += got;
       }
@@ -97,7 +107,14 @@ export class HostFile implements DiskFile {
   }
   async sync(): Promise<void> {
     this.writableFd('sync');
-    await this.offLoop('sync', (fd) => fsCall((done) => { fs.fdatasync(fd, done); }), this.deps.lanes.sync);
+    await this.offLoop(
+      'sync',
+      (fd) =>
+        fsCall((done) => {
+          fs.fdatasync(fd, done);
+        }),
+      this.deps.lanes.sync,
+    );
   }
   startWriteback(at: Position, bytes: number): void {
     this.writableFd('sync');
@@ -114,14 +131,25 @@ export class HostFile implements DiskFile {
   }
   async truncate(size: number): Promise<void> {
     this.writableFd('truncate');
-    await this.offLoop('truncate', (fd) => fsCall((done) => { fs.ftruncate(fd, size, done); }));
+    await this.offLoop('truncate', (fd) =>
+      fsCall((done) => {
+        fs.ftruncate(fd, size, done);
+      }),
+    );
   }
   async dropCache(at: Position, bytes: number): Promise<void> {
     this.openFd();
     await this.offLoop('read', (fd) => this.deps.addon.dropCache(fd, at, bytes), this.deps.lanes.bulk);
   }
   map(bytes: number): Mapping {
-    return new NativeFileMapping(this.deps.addon, this.deps.lanes, this.path, this.openFd(), bytes, this.deps.populateByRead);
+    return new NativeFileMapping(
+      this.deps.addon,
+      this.deps.lanes,
+      this.path,
+      this.openFd(),
+      bytes,
+      this.deps.populateByRead,
+    );
   }
   async close(): Promise<void> {
     const fd = this.openFd();
@@ -133,7 +161,9 @@ export class HostFile implements DiskFile {
       });
     }
     try {
-      await fsCall((done) => { fs.close(fd, done); });
+      await fsCall((done) => {
+        fs.close(fd, done);
+      });
     } catch (error) {
       throw diskErrorOf(error, 'close', this.path);
     }
@@ -144,13 +174,19 @@ export class HostFile implements DiskFile {
     } catch (error) {
       if (errnoOf(error) !== 'EOPNOTSUPP') throw error;
       // A file system without allocation: writing zeros beyond the end does the same; holes before it stay.
-      const stats = await fsCall<fs.Stats>((done) => { fs.fstat(fd, done); });
+      const stats = await fsCall<fs.Stats>((done) => {
+        fs.fstat(fd, done);
+      });
       const from = Math.max(at, stats?.size ?? 0);
       if (from < at + bytes) await this.deps.addon.writeZeros(fd, from, at + bytes - from);
     }
   }
   /** Runs work with the descriptor held open; a failure is mapped, and remembered where it leaves the content unknown. */
-  private async offLoop<Value>(operation: DiskOperation, work: (fd: number) => Promise<Value>, lane?: Lane): Promise<Value> {
+  private async offLoop<Value>(
+    operation: DiskOperation,
+    work: (fd: number) => Promise<Value>,
+    lane?: Lane,
+  ): Promise<Value> {
     const fd = this.openFd();
     this.pending += 1;
     try {
@@ -183,7 +219,13 @@ export class HostFile implements DiskFile {
     const fd = this.openFd();
     if (!this.writable) throw new DiskError('denied', operation, this.path, 'the file was opened for reading');
     if (this.failure !== undefined) {
-      throw new DiskError('io', operation, this.path, `refused after an earlier failure (${this.failure.operation})`, this.failure);
+      throw new DiskError(
+        'io',
+        operation,
+        this.path,
+        `refused after an earlier failure (${this.failure.operation})`,
+        this.failure,
+      );
     }
     return fd;
   }

@@ -1,7 +1,16 @@
 import * as fs from 'node:fs';
 import * as path from 'node:path';
 import { assert } from '../base/assert.ts';
-import { DiskError, type DirectoryEntry, type Disk, type DiskFile, type DiskLock, type DiskOperation, type DiskSpace, type OpenMode } from '../ports/disk.ts';
+import {
+  DiskError,
+  type DirectoryEntry,
+  type Disk,
+  type DiskFile,
+  type DiskLock,
+  type DiskOperation,
+  type DiskSpace,
+  type OpenMode,
+} from '../ports/disk.ts';
 import type { NativeAddon } from './addon.ts';
 import { diskErrorOf, errnoOf } from './disk-errors.ts';
 import { fsCall, HostFile, type FileDeps } from './disk-file.ts';
@@ -44,7 +53,9 @@ class HostDisk implements Disk {
   async makeDirectory(relative: string): Promise<void> {
     const absolute = this.absolute(relative);
     const first = await this.call('mkdir', relative, () =>
-      fsCall<string>((done) => { fs.mkdir(absolute, { recursive: true, mode: DIRECTORY_MODE }, done); }),
+      fsCall<string>((done) => {
+        fs.mkdir(absolute, { recursive: true, mode: DIRECTORY_MODE }, done);
+      }),
     );
     // Nobody can name the folders above the root, so their durability is seen to here.
     if (first !== undefined) await this.syncAboveRoot(first);
@@ -52,24 +63,43 @@ class HostDisk implements Disk {
   async readDirectory(relative: string): Promise<readonly DirectoryEntry[]> {
     const absolute = this.absolute(relative);
     const entries = await this.call('readdir', relative, () =>
-      fsCall<fs.Dirent[]>((done) => { fs.readdir(absolute, { withFileTypes: true }, done); }),
+      fsCall<fs.Dirent[]>((done) => {
+        fs.readdir(absolute, { withFileTypes: true }, done);
+      }),
     );
     return (entries ?? [])
-      .map((entry): DirectoryEntry => ({ name: entry.name, kind: entry.isFile() ? 'file' : entry.isDirectory() ? 'directory' : 'other' }))
+      .map((entry): DirectoryEntry => ({
+        name: entry.name,
+        kind: entry.isFile() ? 'file' : entry.isDirectory() ? 'directory' : 'other',
+      }))
       .sort((left, right) => (left.name < right.name ? -1 : 1));
   }
   async rename(from: string, to: string): Promise<void> {
     const [source, target] = [this.absolute(from), this.absolute(to)];
-    await this.call('rename', from, () => fsCall((done) => { fs.rename(source, target, done); }));
+    await this.call('rename', from, () =>
+      fsCall((done) => {
+        fs.rename(source, target, done);
+      }),
+    );
   }
   async unlink(relative: string): Promise<void> {
     const absolute = this.absolute(relative);
     // Some 60 ms for a cached GiB: never a reason to hold up a sync.
-    await this.call('unlink', relative, () => this.deps.lanes.bulk.run(() => fsCall((done) => { fs.unlink(absolute, done); })));
+    await this.call('unlink', relative, () =>
+      this.deps.lanes.bulk.run(() =>
+        fsCall((done) => {
+          fs.unlink(absolute, done);
+        }),
+      ),
+    );
   }
   async removeDirectory(relative: string): Promise<void> {
     const absolute = this.absolute(relative);
-    await this.call('unlink', relative, () => fsCall((done) => { fs.rmdir(absolute, done); }));
+    await this.call('unlink', relative, () =>
+      fsCall((done) => {
+        fs.rmdir(absolute, done);
+      }),
+    );
   }
   async syncDirectory(relative: string): Promise<void> {
     const absolute = this.absolute(relative);
@@ -78,7 +108,9 @@ class HostDisk implements Disk {
   async exists(relative: string): Promise<boolean> {
     const absolute = this.absolute(relative);
     try {
-      await fsCall<fs.Stats>((done) => { fs.lstat(absolute, done); });
+      await fsCall<fs.Stats>((done) => {
+        fs.lstat(absolute, done);
+      });
       return true;
     } catch (error) {
       const mapped = diskErrorOf(error, 'stat', relative);
@@ -87,7 +119,11 @@ class HostDisk implements Disk {
     }
   }
   async space(): Promise<DiskSpace> {
-    const stats = await this.call('stat', '', () => fsCall<fs.StatsFs>((done) => { fs.statfs(this.root, done); }));
+    const stats = await this.call('stat', '', () =>
+      fsCall<fs.StatsFs>((done) => {
+        fs.statfs(this.root, done);
+      }),
+    );
     assert(stats !== undefined, 'statfs answers with figures');
     return { freeBytes: stats.bavail * stats.bsize, totalBytes: stats.blocks * stats.bsize };
   }
@@ -130,19 +166,25 @@ class HostDisk implements Disk {
 }
 
 async function openFd(absolute: string, flags: number): Promise<number> {
-  const fd = await fsCall<number>((done) => { fs.open(absolute, flags, FILE_MODE, done); });
+  const fd = await fsCall<number>((done) => {
+    fs.open(absolute, flags, FILE_MODE, done);
+  });
   assert(fd !== undefined, 'open answers with a descriptor');
   return fd;
 }
 
 async function closeFd(fd: number): Promise<void> {
-  await fsCall((done) => { fs.close(fd, done); });
+  await fsCall((done) => {
+    fs.close(fd, done);
+  });
 }
 
 async function syncFolder(absolute: string): Promise<void> {
   const fd = await openFd(absolute, fs.constants.O_RDONLY | fs.constants.O_DIRECTORY);
   try {
-    await fsCall((done) => { fs.fsync(fd, done); });
+    await fsCall((done) => {
+      fs.fsync(fd, done);
+    });
   } finally {
     await closeFd(fd);
   }
@@ -162,7 +204,13 @@ async function lockFile(absolute: string, relative: string, addon: NativeAddon):
       const holder = readHolder(fd);
       await closeFd(fd);
       if (errnoOf(error) !== 'EAGAIN') throw error;
-      throw new DiskError('locked', 'lock', relative, holder === undefined ? 'another process holds it' : `process ${holder} holds it`, error);
+      throw new DiskError(
+        'locked',
+        'lock',
+        relative,
+        holder === undefined ? 'another process holds it' : `process ${holder} holds it`,
+        error,
+      );
     }
     await closeFd(fd);
   }

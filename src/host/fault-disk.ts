@@ -23,8 +23,23 @@ import type { Disk, DiskFile, DiskOperation, Mapping } from '../ports/disk.ts';
 import { diskErrorOf } from './disk-errors.ts';
 
 const OPERATIONS: readonly (DiskOperation | '*')[] = [
-  '*', 'open', 'read', 'write', 'sync', 'allocate', 'truncate', 'map', 'populate', 'rename', 'unlink',
-  'mkdir', 'readdir', 'syncdir', 'stat', 'lock', 'close',
+  '*',
+  'open',
+  'read',
+  'write',
+  'sync',
+  'allocate',
+  'truncate',
+  'map',
+  'populate',
+  'rename',
+  'unlink',
+  'mkdir',
+  'readdir',
+  'syncdir',
+  'stat',
+  'lock',
+  'close',
 ];
 const CODES: readonly string[] = ['EIO', 'ENOSPC', 'EROFS', 'EMFILE', 'EACCES', 'KILL'];
 
@@ -45,13 +60,17 @@ export function withFaults(disk: Disk, description: string): Disk {
 }
 
 function parseFaults(description: string): Fault[] {
-  return description.split(';').filter((part) => part.trim() !== '').map((part) => parseFault(part.trim()));
+  return description
+    .split(';')
+    .filter((part) => part.trim() !== '')
+    .map((part) => parseFault(part.trim()));
 }
 
 function parseFault(text: string): Fault {
   const [operation, pattern, ...options] = text.split(':');
   const known = OPERATIONS.find((name) => name === operation);
-  if (known === undefined) throw new Error(`RIVULET_FAULT: unknown operation in "${text}"; known: ${OPERATIONS.join(' ')}`);
+  if (known === undefined)
+    throw new Error(`RIVULET_FAULT: unknown operation in "${text}"; known: ${OPERATIONS.join(' ')}`);
   if (pattern === undefined || pattern === '') throw new Error(`RIVULET_FAULT: no path in "${text}"`);
   const numbers = { nth: 1, count: 1, delay: 0, short: 0 };
   let code: string | undefined;
@@ -59,12 +78,23 @@ function parseFault(text: string): Fault {
     const [, name, value] = /^(nth|count|delay|short)=(\d+|\*)$/.exec(option) ?? [];
     if (CODES.includes(option)) code = option;
     else if (name === 'count' && value === '*') numbers.count = Number.POSITIVE_INFINITY;
-    else if (value !== undefined && value !== '*' && (name === 'nth' || name === 'count' || name === 'delay' || name === 'short')) numbers[name] = Number(value);
+    else if (
+      value !== undefined &&
+      value !== '*' &&
+      (name === 'nth' || name === 'count' || name === 'delay' || name === 'short')
+    )
+      numbers[name] = Number(value);
     else throw new Error(`RIVULET_FAULT: unknown option "${option}" in "${text}"`);
   }
   return {
-    operation: known, pattern: globExpression(pattern), nth: numbers.nth, count: numbers.count,
-    delayMs: numbers.delay, shortBytes: numbers.short, code, matched: 0,
+    operation: known,
+    pattern: globExpression(pattern),
+    nth: numbers.nth,
+    count: numbers.count,
+    delayMs: numbers.delay,
+    shortBytes: numbers.short,
+    code,
+    matched: 0,
   };
 }
 
@@ -117,7 +147,11 @@ function fail(fault: Fault, operation: DiskOperation, path: string): void {
     process.kill(process.pid, 'SIGKILL');
     return;
   }
-  throw diskErrorOf(Object.assign(new Error(`${fault.code}: injected by RIVULET_FAULT`), { code: fault.code }), operation, path);
+  throw diskErrorOf(
+    Object.assign(new Error(`${fault.code}: injected by RIVULET_FAULT`), { code: fault.code }),
+    operation,
+    path,
+  );
 }
 
 class FaultyDisk implements Disk {
@@ -129,12 +163,16 @@ class FaultyDisk implements Disk {
   }
   open: Disk['open'] = async (path, mode) =>
     new FaultyFile(await this.faults.around('open', path, () => this.disk.open(path, mode)), this.faults);
-  makeDirectory: Disk['makeDirectory'] = (path) => this.faults.around('mkdir', path, () => this.disk.makeDirectory(path));
-  readDirectory: Disk['readDirectory'] = (path) => this.faults.around('readdir', path, () => this.disk.readDirectory(path));
+  makeDirectory: Disk['makeDirectory'] = (path) =>
+    this.faults.around('mkdir', path, () => this.disk.makeDirectory(path));
+  readDirectory: Disk['readDirectory'] = (path) =>
+    this.faults.around('readdir', path, () => this.disk.readDirectory(path));
   rename: Disk['rename'] = (from, to) => this.faults.around('rename', from, () => this.disk.rename(from, to));
   unlink: Disk['unlink'] = (path) => this.faults.around('unlink', path, () => this.disk.unlink(path));
-  removeDirectory: Disk['removeDirectory'] = (path) => this.faults.around('unlink', path, () => this.disk.removeDirectory(path));
-  syncDirectory: Disk['syncDirectory'] = (path) => this.faults.around('syncdir', path, () => this.disk.syncDirectory(path));
+  removeDirectory: Disk['removeDirectory'] = (path) =>
+    this.faults.around('unlink', path, () => this.disk.removeDirectory(path));
+  syncDirectory: Disk['syncDirectory'] = (path) =>
+    this.faults.around('syncdir', path, () => this.disk.syncDirectory(path));
   exists: Disk['exists'] = (path) => this.faults.around('stat', path, () => this.disk.exists(path));
   space: Disk['space'] = () => this.faults.around('stat', '', () => this.disk.space());
   lock: Disk['lock'] = (path) => this.faults.around('lock', path, () => this.disk.lock(path));
@@ -151,22 +189,38 @@ class FaultyFile implements DiskFile {
   }
   size: DiskFile['size'] = () => this.faults.around('stat', this.path, () => this.file.size());
   write: DiskFile['write'] = (bytes, at) => {
-    this.faults.now('write', this.path, () => { this.file.write(bytes, at); }, (short) => {
-      this.file.write(bytes.subarray(0, short), at);
-    });
+    this.faults.now(
+      'write',
+      this.path,
+      () => {
+        this.file.write(bytes, at);
+      },
+      (short) => {
+        this.file.write(bytes.subarray(0, short), at);
+      },
+    );
   };
-  writeSlow: DiskFile['writeSlow'] = (bytes, at) => this.faults.around('write', this.path, () => this.file.writeSlow(bytes, at));
+  writeSlow: DiskFile['writeSlow'] = (bytes, at) =>
+    this.faults.around('write', this.path, () => this.file.writeSlow(bytes, at));
   read: DiskFile['read'] = (target, at) => this.faults.around('read', this.path, () => this.file.read(target, at));
-  readNow: DiskFile['readNow'] = (target, at) => this.faults.now('read', this.path, () => this.file.readNow(target, at));
+  readNow: DiskFile['readNow'] = (target, at) =>
+    this.faults.now('read', this.path, () => this.file.readNow(target, at));
   sync: DiskFile['sync'] = () => this.faults.around('sync', this.path, () => this.file.sync());
   startWriteback: DiskFile['startWriteback'] = (at, bytes) => {
     this.file.startWriteback(at, bytes);
   };
-  allocate: DiskFile['allocate'] = (at, bytes) => this.faults.around('allocate', this.path, () => this.file.allocate(at, bytes));
-  writeZeros: DiskFile['writeZeros'] = (at, bytes) => this.faults.around('write', this.path, () => this.file.writeZeros(at, bytes));
+  allocate: DiskFile['allocate'] = (at, bytes) =>
+    this.faults.around('allocate', this.path, () => this.file.allocate(at, bytes));
+  writeZeros: DiskFile['writeZeros'] = (at, bytes) =>
+    this.faults.around('write', this.path, () => this.file.writeZeros(at, bytes));
   truncate: DiskFile['truncate'] = (size) => this.faults.around('truncate', this.path, () => this.file.truncate(size));
   dropCache: DiskFile['dropCache'] = (at, bytes) => this.file.dropCache(at, bytes);
-  map: DiskFile['map'] = (bytes) => new FaultyMapping(this.faults.now('map', this.path, () => this.file.map(bytes)), this.path, this.faults);
+  map: DiskFile['map'] = (bytes) =>
+    new FaultyMapping(
+      this.faults.now('map', this.path, () => this.file.map(bytes)),
+      this.path,
+      this.faults,
+    );
   close: DiskFile['close'] = () => this.faults.around('close', this.path, () => this.file.close());
 }
 
@@ -183,7 +237,8 @@ class FaultyMapping implements Mapping {
   }
   slice: Mapping['slice'] = (at, length) => this.mapping.slice(at, length);
   resident: Mapping['resident'] = (at: Position, length: number) => this.mapping.resident(at, length);
-  populate: Mapping['populate'] = (at, length) => this.faults.around('populate', this.path, () => this.mapping.populate(at, length));
+  populate: Mapping['populate'] = (at, length) =>
+    this.faults.around('populate', this.path, () => this.mapping.populate(at, length));
   forget: Mapping['forget'] = (at, length) => {
     this.mapping.forget(at, length);
   };

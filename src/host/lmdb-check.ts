@@ -83,9 +83,18 @@ class Checker {
   private readMeta(index: number): Meta {
     const at = index * this.pageBytes;
     demand(at + META_BYTES <= this.view.byteLength, 'a meta page is cut');
-    demand(this.u16(at + 18) === META && this.view.getUint32(at + PAGE_HEADER, true) === MAGIC, `meta page ${String(index)} is none`);
-    demand((this.view.getUint32(at + PAGE_HEADER + 4, true) & 0xffff) === DATA_VERSION, `meta page ${String(index)} has another version`);
-    demand(this.view.getUint32(at + FREE_TREE, true) === this.pageBytes, `meta page ${String(index)} has another page size`);
+    demand(
+      this.u16(at + 18) === META && this.view.getUint32(at + PAGE_HEADER, true) === MAGIC,
+      `meta page ${String(index)} is none`,
+    );
+    demand(
+      (this.view.getUint32(at + PAGE_HEADER + 4, true) & 0xffff) === DATA_VERSION,
+      `meta page ${String(index)} has another version`,
+    );
+    demand(
+      this.view.getUint32(at + FREE_TREE, true) === this.pageBytes,
+      `meta page ${String(index)} has another page size`,
+    );
     const pages = this.number(at + 144) + 1;
     demand(pages >= 2, 'the last page lies before the first');
     return {
@@ -117,7 +126,10 @@ class Checker {
     }
     const { count } = this;
     demand(
-      count.branch === tree.branchPages && count.leaf === tree.leafPages && count.overflow === tree.overflowPages && count.entries === tree.entries,
+      count.branch === tree.branchPages &&
+        count.leaf === tree.leafPages &&
+        count.overflow === tree.overflowPages &&
+        count.entries === tree.entries,
       'a tree has not the pages and entries that its head says',
     );
   }
@@ -136,7 +148,10 @@ class Checker {
     else this.count.leaf += 1;
     for (let index = 0; index < nodes; index += 1) {
       const inside = this.u16(at + PAGE_HEADER + index * 2);
-      demand(inside >= upper && inside % 2 === 0 && inside + NODE_HEADER <= room, `page ${String(page)} has a node outside`);
+      demand(
+        inside >= upper && inside % 2 === 0 && inside + NODE_HEADER <= room,
+        `page ${String(page)} has a node outside`,
+      );
       this.checkNode(at, PAGE_HEADER + inside, depth, visit);
     }
   }
@@ -144,7 +159,10 @@ class Checker {
   private checkNode(pageAt: number, inside: number, depth: number, visit: (node: number) => void): void {
     const at = pageAt + inside;
     const keyBytes = this.u16(at + 6);
-    demand(keyBytes <= KEY_BYTES_MAX && inside + NODE_HEADER + keyBytes <= this.pageBytes, 'a key reaches out of its page');
+    demand(
+      keyBytes <= KEY_BYTES_MAX && inside + NODE_HEADER + keyBytes <= this.pageBytes,
+      'a key reaches out of its page',
+    );
     if (depth > 1) {
       this.checkPage(this.view.getUint32(at, true) + this.u16(at + 4) * 2 ** 32, depth - 1, visit);
       return;
@@ -171,9 +189,15 @@ class Checker {
     const page = this.number(inline);
     const pages = this.number(inline + 16);
     // More than needed when a value was replaced by a smaller one in the same transaction.
-    demand(pages >= Math.floor((PAGE_HEADER - 1 + bytes) / this.pageBytes) + 1, 'a large value has not the pages it needs');
+    demand(
+      pages >= Math.floor((PAGE_HEADER - 1 + bytes) / this.pageBytes) + 1,
+      'a large value has not the pages it needs',
+    );
     const at = this.claim(page, pages);
-    demand(this.u16(at + 18) === OVERFLOW && this.view.getUint32(at + 20, true) === pages, `page ${String(page)} holds no large value`);
+    demand(
+      this.u16(at + 18) === OVERFLOW && this.view.getUint32(at + 20, true) === pages,
+      `page ${String(page)} holds no large value`,
+    );
     this.count.overflow += pages;
     return { at: at + PAGE_HEADER, bytes };
   }
@@ -209,7 +233,10 @@ class Checker {
 
   /** Position of the first of `pages` pages, which nobody else has. */
   private claim(page: number, pages: number): number {
-    demand(page >= 2 && page + pages <= this.pages && page + pages <= this.pagesInFile, `page ${String(page)} is outside the file`);
+    demand(
+      page >= 2 && page + pages <= this.pages && page + pages <= this.pagesInFile,
+      `page ${String(page)} is outside the file`,
+    );
     for (let index = page; index < page + pages; index += 1) {
       demand(!this.used.has(index), `page ${String(index)} is used twice`);
       this.used.add(index);

@@ -61,7 +61,11 @@ export function entryName(key: Uint8Array): string | undefined {
   }
 }
 
-export function sealValue(crc32c: Crc32c, key: Uint8Array, value: Uint8Array): { readonly bytes: Buffer; readonly crc: number } {
+export function sealValue(
+  crc32c: Crc32c,
+  key: Uint8Array,
+  value: Uint8Array,
+): { readonly bytes: Buffer; readonly crc: number } {
   const crc = crc32c(value, crc32c(key));
   const bytes = Buffer.allocUnsafe(4 + value.length);
   writeU32(bytes, 0, crc);
@@ -70,7 +74,11 @@ export function sealValue(crc32c: Crc32c, key: Uint8Array, value: Uint8Array): {
 }
 
 /** A copy of the value; undefined when its checksum does not hold. */
-export function openValue(crc32c: Crc32c, key: Uint8Array, sealed: Uint8Array): { readonly value: Uint8Array; readonly crc: number } | undefined {
+export function openValue(
+  crc32c: Crc32c,
+  key: Uint8Array,
+  sealed: Uint8Array,
+): { readonly value: Uint8Array; readonly crc: number } | undefined {
   if (sealed.length < 4) return undefined;
   const value = sealed.slice(4);
   const crc = crc32c(value, crc32c(key));

@@ -6,7 +6,17 @@ import { crc32c as fastCrc32c, loadInstalled, type LoadModule } from '../platfor
 import type { LoadedStore, MetadataStore, StoreChange } from '../ports/metadata-store.ts';
 import { errnoOf } from './disk-errors.ts';
 import { checkLmdbFile } from './lmdb-check.ts';
-import { decodeHead, Digest, encodeHead, entryKey, entryName, HEAD_KEY, openValue, sealValue, type ImageHead } from './lmdb-image.ts';
+import {
+  decodeHead,
+  Digest,
+  encodeHead,
+  entryKey,
+  entryName,
+  HEAD_KEY,
+  openValue,
+  sealValue,
+  type ImageHead,
+} from './lmdb-image.ts';
 
 export interface LmdbStoreOptions {
   /** Absolute; holds nothing but the image. DATA/meta. */
@@ -174,14 +184,25 @@ class LmdbStore implements MetadataStore {
     assert(isLmdb(lmdb), 'lmdb has not the functions that are needed');
     // overlappingSync would confirm commits whose meta page never reached the disk; safeRestore trusts only what did.
     const database = lmdb.open({
-      path: this.file(IMAGE), noSubdir: true, overlappingSync: false, safeRestore: true, mapSize: this.mapBytes(),
-      maxReaders: READERS_MAX, pageSize: PAGE_BYTES, encoding: 'binary', keyEncoding: 'binary', cache: false, compression: false,
-      noMemInit: false, eventTurnBatching: true,
+      path: this.file(IMAGE),
+      noSubdir: true,
+      overlappingSync: false,
+      safeRestore: true,
+      mapSize: this.mapBytes(),
+      maxReaders: READERS_MAX,
+      pageSize: PAGE_BYTES,
+      encoding: 'binary',
+      keyEncoding: 'binary',
+      cache: false,
+      compression: false,
+      noMemInit: false,
+      eventTurnBatching: true,
     });
     try {
       const image = this.readImage(database);
       // The first commit reads the free list: better here, under the marker, than in the middle of work.
-      if (image.head !== undefined) await database.transaction(() => database.put(HEAD_KEY, this.sealedHead(image.head)));
+      if (image.head !== undefined)
+        await database.transaction(() => database.put(HEAD_KEY, this.sealedHead(image.head)));
       this.database = database;
       await fs.rm(this.file(OPENING));
       return image;
@@ -199,7 +220,11 @@ class LmdbStore implements MetadataStore {
   }
 
   private readImage(database: Database): Image {
-    const image = { head: undefined as ImageHead | undefined, entries: new Map<string, Uint8Array>(), checksums: new Map<string, number>() };
+    const image = {
+      head: undefined as ImageHead | undefined,
+      entries: new Map<string, Uint8Array>(),
+      checksums: new Map<string, number>(),
+    };
     const digest = new Digest();
     for (const { key, value } of database.getRange({})) {
       const opened = openValue(this.crc32c, key, value);
@@ -210,13 +235,17 @@ class LmdbStore implements MetadataStore {
         continue;
       }
       const name = entryName(key);
-      if (name === undefined || image.entries.has(name)) throw new DamagedImage('a key that is not an entry, or is there twice');
+      if (name === undefined || image.entries.has(name))
+        throw new DamagedImage('a key that is not an entry, or is there twice');
       image.entries.set(name, opened.value);
       image.checksums.set(name, opened.crc);
       digest.add(opened.crc);
     }
     if (image.head === undefined && image.entries.size > 0) throw new DamagedImage('the head record is missing');
-    if (image.head !== undefined && (image.head.entryCount !== image.entries.size || !image.head.digest.equals(digest))) {
+    if (
+      image.head !== undefined &&
+      (image.head.entryCount !== image.entries.size || !image.head.digest.equals(digest))
+    ) {
       throw new DamagedImage('entries are missing or stale');
     }
     return image;

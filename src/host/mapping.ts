@@ -70,7 +70,9 @@ export class NativeFileMapping implements Mapping {
     this.checkRange(at, length);
     try {
       // The mapping may be gone when a place in the lane comes free: nobody needs its pages then.
-      await this.lanes.bulk.run(async () => (this.handle === undefined ? undefined : await this.addon.populate(this.handle, at, length)));
+      await this.lanes.bulk.run(async () =>
+        this.handle === undefined ? undefined : await this.addon.populate(this.handle, at, length),
+      );
     } catch (error) {
       throw diskErrorOf(error, 'populate', this.path);
     }
@@ -90,6 +92,9 @@ export class NativeFileMapping implements Mapping {
     return this.handle;
   }
   private checkRange(at: number, length: number): void {
-    assert(Number.isSafeInteger(at) && Number.isSafeInteger(length) && at >= 0 && length >= 0 && at + length <= this.bytes, 'a range outside the mapping');
+    assert(
+      Number.isSafeInteger(at) && Number.isSafeInteger(length) && at >= 0 && length >= 0 && at + length <= this.bytes,
+      'a range outside the mapping',
+    );
   }
 }

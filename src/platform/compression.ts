@@ -23,14 +23,19 @@ interface Lz4Module {
 }
 
 function hasFunctions(value: unknown, names: readonly string[]): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && names.every((name) => typeof Reflect.get(value, name) === 'function');
+  return (
+    typeof value === 'object' && value !== null && names.every((name) => typeof Reflect.get(value, name) === 'function')
+  );
 }
 
 function isLz4(value: unknown): value is Lz4Module {
   return hasFunctions(value, ['compressFrameSync', 'decompressFrameSync']);
 }
 
-function isSnappy(value: unknown): value is { compressSync(bytes: Uint8Array): Uint8Array; uncompressSync(bytes: Uint8Array, options: object): Uint8Array } {
+function isSnappy(value: unknown): value is {
+  compressSync(bytes: Uint8Array): Uint8Array;
+  uncompressSync(bytes: Uint8Array, options: object): Uint8Array;
+} {
   return hasFunctions(value, ['compressSync', 'uncompressSync']);
 }
 
@@ -87,7 +92,13 @@ function compressBy(codec: CodecName, bytes: Uint8Array, lz4: () => Lz4Module, s
   }
 }
 
-function decompressBy(codec: CodecName, bytes: Uint8Array, bytesMax: number, lz4: () => Lz4Module, snappy: () => RawSnappy): Uint8Array {
+function decompressBy(
+  codec: CodecName,
+  bytes: Uint8Array,
+  bytesMax: number,
+  lz4: () => Lz4Module,
+  snappy: () => RawSnappy,
+): Uint8Array {
   switch (codec) {
     case 'none':
       if (bytes.length > bytesMax) throw tooLarge(codec, bytesMax);
@@ -119,7 +130,8 @@ function bounded(codec: CodecName, bytesMax: number, decode: (maxOutputLength: n
   } catch (error) {
     if (error instanceof CompressionError) throw error;
     const code = error instanceof Error && 'code' in error ? error.code : undefined;
-    if (code === 'ERR_BUFFER_TOO_LARGE' || code === 'ZSTD_error_frameParameter_windowTooLarge') throw tooLarge(codec, bytesMax, error);
+    if (code === 'ERR_BUFFER_TOO_LARGE' || code === 'ZSTD_error_frameParameter_windowTooLarge')
+      throw tooLarge(codec, bytesMax, error);
     throw new CompressionError('corrupt', `${codec}: ${error instanceof Error ? error.message : String(error)}`, error);
   }
 }
@@ -129,8 +141,11 @@ function decompressLz4(lz4: Lz4Module, bytes: Uint8Array, bytesMax: number): Uin
   checkLz4Size(bytes, frames, bytesMax);
   try {
     const [only] = frames;
-    if (only !== undefined && frames.length === 1) return lz4.decompressFrameSync(asBuffer(bytes.subarray(only.start, only.end)));
-    return Buffer.concat(frames.map((frame) => lz4.decompressFrameSync(asBuffer(bytes.subarray(frame.start, frame.end)))));
+    if (only !== undefined && frames.length === 1)
+      return lz4.decompressFrameSync(asBuffer(bytes.subarray(only.start, only.end)));
+    return Buffer.concat(
+      frames.map((frame) => lz4.decompressFrameSync(asBuffer(bytes.subarray(frame.start, frame.end)))),
+    );
   } catch (error) {
     throw new CompressionError('corrupt', `lz4: ${error instanceof Error ? error.message : String(error)}`, error);
   }
@@ -159,6 +174,9 @@ function decompressZstd(bytes: Uint8Array, bytesMax: number): Uint8Array {
   const windowLog = Math.ceil(Math.log2(Math.max(2, bytesMax)));
   const windowLogMax = Math.min(ZSTD_WINDOW_LOG_MAX, Math.max(ZSTD_WINDOW_LOG_MIN, windowLog));
   return bounded('zstd', bytesMax, (maxOutputLength) =>
-    zlib().zstdDecompressSync(bytes, { maxOutputLength, params: { [zlib().constants.ZSTD_d_windowLogMax]: windowLogMax } }),
+    zlib().zstdDecompressSync(bytes, {
+      maxOutputLength,
+      params: { [zlib().constants.ZSTD_d_windowLogMax]: windowLogMax },
+    }),
   );
 }

@@ -4,7 +4,16 @@ import { CompressionError } from '../ports/compression.ts';
 
 const FRAME_MAGIC = 0x184d_2204;
 const SKIPPABLE_MAGIC = 0x184d_2a50;
-const BLOCK_BYTES_MAX: readonly (number | undefined)[] = [undefined, undefined, undefined, undefined, 1 << 16, 1 << 18, 1 << 20, 1 << 22];
+const BLOCK_BYTES_MAX: readonly (number | undefined)[] = [
+  undefined,
+  undefined,
+  undefined,
+  undefined,
+  1 << 16,
+  1 << 18,
+  1 << 20,
+  1 << 22,
+];
 /** A length byte of 255 is the densest a block can be. */
 const EXPANSION_MAX = 255;
 const STORED_BLOCK = 0x8000_0000;
@@ -30,7 +39,13 @@ function corrupt(detail: string): CompressionError {
 
 function littleU32(bytes: Uint8Array, at: number): number {
   if (at + 4 > bytes.length) throw corrupt('the frame ends early');
-  return ((bytes[at] as number) | ((bytes[at + 1] as number) << 8) | ((bytes[at + 2] as number) << 16) | ((bytes[at + 3] as number) << 24)) >>> 0;
+  return (
+    ((bytes[at] as number) |
+      ((bytes[at + 1] as number) << 8) |
+      ((bytes[at + 2] as number) << 16) |
+      ((bytes[at + 3] as number) << 24)) >>>
+    0
+  );
 }
 
 /** All data frames of the input; skippable ones are left out. Throws CompressionError when the structure does not hold. */

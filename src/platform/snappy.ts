@@ -46,7 +46,8 @@ export function decompressXerial(raw: RawSnappy, bytes: Uint8Array, bytesMax: nu
   let total = 0;
   for (const block of blocks) {
     total += declaredBytes(block);
-    if (total > bytesMax) throw new CompressionError('too-large', `snappy: over ${String(bytesMax)} bytes decompressed`);
+    if (total > bytesMax)
+      throw new CompressionError('too-large', `snappy: over ${String(bytesMax)} bytes decompressed`);
   }
   const [only] = blocks;
   if (only !== undefined && blocks.length === 1) return decompressBlock(raw, only);

@@ -32,10 +32,18 @@ export function tcpNetwork(options: TcpOptions = {}): Network {
   };
 }
 
-async function listen(options: TcpOptions, address: Address, accept: Accept, tlsOptions: TlsOptions | undefined): Promise<Listener> {
+async function listen(
+  options: TcpOptions,
+  address: Address,
+  accept: Accept,
+  tlsOptions: TlsOptions | undefined,
+): Promise<Listener> {
   // Reading starts when the handler is known, never before.
   const plain = { pauseOnConnect: true, noDelay: true, keepAlive: true, keepAliveInitialDelay: KEEP_ALIVE_DELAY_MS };
-  const server = tlsOptions === undefined ? net.createServer(plain) : tlsModule().createServer({ ...plain, pauseOnConnect: false, ...serverTls(tlsOptions) });
+  const server =
+    tlsOptions === undefined
+      ? net.createServer(plain)
+      : tlsModule().createServer({ ...plain, pauseOnConnect: false, ...serverTls(tlsOptions) });
   const report = options.onListenerError ?? ((): void => undefined);
   let refuseUntil = 0;
   const take = (socket: net.Socket): void => {
@@ -81,7 +89,9 @@ function serverTls(options: TlsOptions): Tls.TlsOptions {
     minVersion: 'TLSv1.2',
     ...(options.certificate === undefined ? {} : { cert: options.certificate }),
     ...(options.key === undefined ? {} : { key: options.key }),
-    ...(options.clientAuthorities === undefined ? {} : { ca: options.clientAuthorities, requestCert: true, rejectUnauthorized: true }),
+    ...(options.clientAuthorities === undefined
+      ? {}
+      : { ca: options.clientAuthorities, requestCert: true, rejectUnauthorized: true }),
   };
 }
 
@@ -116,19 +126,40 @@ function acceptInPlace(accepted: net.Socket, accept: Accept): void {
 
 function rebuild(accepted: net.Socket, receiver: DirectReceiver): net.Socket | undefined {
   const handle: unknown = Reflect.get(accepted, '_handle');
-  if (typeof handle !== 'object' || handle === null || typeof Reflect.get(handle, 'useUserBuffer') !== 'function') return undefined;
+  if (typeof handle !== 'object' || handle === null || typeof Reflect.get(handle, 'useUserBuffer') !== 'function')
+    return undefined;
   // Without its handle the accepted socket ends at once, and leaves the server's count of connections.
   Reflect.set(accepted, '_handle', null);
   accepted.destroy();
-  const made = { handle, onread: receiver.onread, pauseOnCreate: true, readable: true, writable: true, allowHalfOpen: false };
+  const made = {
+    handle,
+    onread: receiver.onread,
+    pauseOnCreate: true,
+    readable: true,
+    writable: true,
+    allowHalfOpen: false,
+  };
   return new net.Socket(made as net.SocketConstructorOpts);
 }
 
-async function connect(address: Address, timeoutMs: number, attach: Attach, tlsOptions: TlsOptions | undefined): Promise<Connection> {
+async function connect(
+  address: Address,
+  timeoutMs: number,
+  attach: Attach,
+  tlsOptions: TlsOptions | undefined,
+): Promise<Connection> {
   const receiver = new DirectReceiver();
-  const target = { host: address.host, port: address.port, noDelay: true, keepAlive: true, keepAliveInitialDelay: KEEP_ALIVE_DELAY_MS };
+  const target = {
+    host: address.host,
+    port: address.port,
+    noDelay: true,
+    keepAlive: true,
+    keepAliveInitialDelay: KEEP_ALIVE_DELAY_MS,
+  };
   const socket =
-    tlsOptions === undefined ? net.connect({ ...target, onread: receiver.onread }) : tlsModule().connect({ ...target, ...clientTls(address, tlsOptions) });
+    tlsOptions === undefined
+      ? net.connect({ ...target, onread: receiver.onread })
+      : tlsModule().connect({ ...target, ...clientTls(address, tlsOptions) });
   await connected(socket, tlsOptions === undefined ? 'connect' : 'secureConnect', address, timeoutMs);
   const connection = new TcpConnection(socket, factsOf(socket));
   receiver.bind(connection);
@@ -149,7 +180,12 @@ function clientTls(address: Address, options: TlsOptions): Tls.ConnectionOptions
   };
 }
 
-function connected(socket: net.Socket, event: 'connect' | 'secureConnect', address: Address, timeoutMs: number): Promise<void> {
+function connected(
+  socket: net.Socket,
+  event: 'connect' | 'secureConnect',
+  address: Address,
+  timeoutMs: number,
+): Promise<void> {
   return new Promise((resolve, reject) => {
     const where = `${address.host}:${String(address.port)}`;
     const timer = setTimeout(() => {

@@ -34,7 +34,12 @@ export function openTelemetry(options: TelemetryOptions = {}): MeasuredTelemetry
   // Synchronous: a line that says why the process stops must not stay in a buffer.
   const destination = typeof output === 'number' ? pino.destination({ fd: output, sync: true }) : output;
   const logger = pino(
-    { level: options.level ?? 'info', base: { ...options.base }, timestamp: pino.stdTimeFunctions.isoTime, formatters: { level: (level) => ({ level }) } },
+    {
+      level: options.level ?? 'info',
+      base: { ...options.base },
+      timestamp: pino.stdTimeFunctions.isoTime,
+      formatters: { level: (level) => ({ level }) },
+    },
     destination,
   );
   const metrics = new Metrics();
@@ -67,35 +72,65 @@ class Metrics {
 
   counter(name: string, help: string, labels: Labels): Counter {
     return this.child(`c ${name}`, labels, () => {
-      const metric = known(this.counters, name, () => new prom.Counter({ name, help, labelNames: Object.keys(labels), registers: [this.registry] }));
+      const metric = known(
+        this.counters,
+        name,
+        () => new prom.Counter({ name, help, labelNames: Object.keys(labels), registers: [this.registry] }),
+      );
       const child = metric.labels(labels);
-      return { add: (value = 1) => { child.inc(value); } };
+      return {
+        add: (value = 1) => {
+          child.inc(value);
+        },
+      };
     });
   }
   gauge(name: string, help: string, labels: Labels): Gauge {
     return this.child(`g ${name}`, labels, () => {
-      const metric = known(this.gauges, name, () => new prom.Gauge({ name, help, labelNames: Object.keys(labels), registers: [this.registry] }));
+      const metric = known(
+        this.gauges,
+        name,
+        () => new prom.Gauge({ name, help, labelNames: Object.keys(labels), registers: [this.registry] }),
+      );
       const child = metric.labels(labels);
-      return { set: (value: number) => { child.set(value); } };
+      return {
+        set: (value: number) => {
+          child.set(value);
+        },
+      };
     });
   }
   histogram(name: string, help: string, labels: Labels): Histogram {
     return this.child(`h ${name}`, labels, () => {
       const buckets = [...(name.endsWith('_bytes') ? BYTES_BUCKETS : SECONDS_BUCKETS)];
-      const metric = known(this.histograms, name, () => new prom.Histogram({ name, help, buckets, labelNames: Object.keys(labels), registers: [this.registry] }));
+      const metric = known(
+        this.histograms,
+        name,
+        () => new prom.Histogram({ name, help, buckets, labelNames: Object.keys(labels), registers: [this.registry] }),
+      );
       const child = metric.labels(labels);
-      return { observe: (value: number) => { child.observe(value); } };
+      return {
+        observe: (value: number) => {
+          child.observe(value);
+        },
+      };
     });
   }
   observeGauge(name: string, help: string, read: () => number, labels: Labels): void {
     const readers = known(this.readers, name, () => {
       const made = new Map<string, { labels: Labels; read: () => number }>();
-      this.gauges.set(name, new prom.Gauge({
-        name, help, labelNames: Object.keys(labels), registers: [this.registry],
-        collect(): void {
-          for (const one of made.values()) this.set(one.labels, one.read());
-        },
-      }));
+      this.gauges.set(
+        name,
+        new prom.Gauge({
+          name,
+          help,
+          labelNames: Object.keys(labels),
+          registers: [this.registry],
+          collect(): void {
+            for (const one of made.values()) this.set(one.labels, one.read());
+          },
+        }),
+      );
       return made;
     });
     readers.set(labelKey(labels), { labels, read });

@@ -5,11 +5,33 @@ import type { Position } from '../base/brands.ts';
  * `not-found`, `exists`, `locked`, `read-only`, `denied` are facts about the directory. `io` is everything else (EIO and kin):
  * after it, nothing may be retried on that file and the process must stop (storage decides).
  */
-export type DiskErrorKind = 'no-space' | 'too-many-files' | 'not-found' | 'exists' | 'locked' | 'read-only' | 'denied' | 'io';
+export type DiskErrorKind =
+  | 'no-space'
+  | 'too-many-files'
+  | 'not-found'
+  | 'exists'
+  | 'locked'
+  | 'read-only'
+  | 'denied'
+  | 'io';
 
 export type DiskOperation =
-  | 'open' | 'read' | 'write' | 'sync' | 'allocate' | 'truncate' | 'map' | 'populate' | 'rename' | 'unlink'
-  | 'mkdir' | 'readdir' | 'syncdir' | 'stat' | 'lock' | 'close';
+  | 'open'
+  | 'read'
+  | 'write'
+  | 'sync'
+  | 'allocate'
+  | 'truncate'
+  | 'map'
+  | 'populate'
+  | 'rename'
+  | 'unlink'
+  | 'mkdir'
+  | 'readdir'
+  | 'syncdir'
+  | 'stat'
+  | 'lock'
+  | 'close';
 
 export class DiskError extends Error {
   override readonly name = 'DiskError';

@@ -59,7 +59,16 @@ export interface TlsOptions {
 
 export interface Network {
   /** The callback returns the handler of a new connection, or undefined to refuse it (it is then closed). */
-  listen(address: Address, accept: (connection: Connection) => ConnectionHandler | undefined, tls?: TlsOptions): Promise<Listener>;
+  listen(
+    address: Address,
+    accept: (connection: Connection) => ConnectionHandler | undefined,
+    tls?: TlsOptions,
+  ): Promise<Listener>;
   /** Rejects when not connected within `timeoutMs`. */
-  connect(address: Address, timeoutMs: number, attach: (connection: Connection) => ConnectionHandler, tls?: TlsOptions): Promise<Connection>;
+  connect(
+    address: Address,
+    timeoutMs: number,
+    attach: (connection: Connection) => ConnectionHandler,
+    tls?: TlsOptions,
+  ): Promise<Connection>;
 }

@@ -132,8 +132,10 @@ export class FrameReader {
     const buffer = this.#buffer;
     const start = this.#start;
     const length = readU32(buffer, start);
-    if (length < FRAME_LENGTH_OVERHEAD || length - FRAME_LENGTH_OVERHEAD > this.bodyBytesMax) return this.#lengthFault(length);
-    if (held > FLAGS_AT && buffer[start + FLAGS_AT] !== this.#expectedFlags) return this.#flagsFault(buffer[start + FLAGS_AT] as number);
+    if (length < FRAME_LENGTH_OVERHEAD || length - FRAME_LENGTH_OVERHEAD > this.bodyBytesMax)
+      return this.#lengthFault(length);
+    if (held > FLAGS_AT && buffer[start + FLAGS_AT] !== this.#expectedFlags)
+      return this.#flagsFault(buffer[start + FLAGS_AT] as number);
     const size = LENGTH_BYTES + length;
     if (held < size) return undefined;
     this.#start = start + size;
@@ -200,15 +202,22 @@ export class FrameReader {
 
   #lengthFault(length: number): FrameFault {
     const found = `frame length is ${String(length)}`;
-    if (length < FRAME_LENGTH_OVERHEAD) return this.#refuse('MALFORMED_FRAME', `${found}, at least ${String(FRAME_LENGTH_OVERHEAD)}`);
+    if (length < FRAME_LENGTH_OVERHEAD)
+      return this.#refuse('MALFORMED_FRAME', `${found}, at least ${String(FRAME_LENGTH_OVERHEAD)}`);
     const stranger = strangerOf(length);
     const hint = stranger === undefined ? '' : `; this looks like ${stranger}, which this port does not speak`;
-    return this.#refuse('FRAME_TOO_LARGE', `${found}, at most ${String(this.bodyBytesMax + FRAME_LENGTH_OVERHEAD)} now${hint}`);
+    return this.#refuse(
+      'FRAME_TOO_LARGE',
+      `${found}, at most ${String(this.bodyBytesMax + FRAME_LENGTH_OVERHEAD)} now${hint}`,
+    );
   }
 
   #flagsFault(flags: number): FrameFault {
     const expected = this.#expectedFlags === 0 ? 'a request' : 'an answer';
-    return this.#refuse('MALFORMED_FRAME', `frame flags are ${String(flags)}, where ${expected} has ${String(this.#expectedFlags)}`);
+    return this.#refuse(
+      'MALFORMED_FRAME',
+      `frame flags are ${String(flags)}, where ${expected} has ${String(this.#expectedFlags)}`,
+    );
   }
 
   #refuse(fault: FrameFault['fault'], message: string): FrameFault {
@@ -221,6 +230,7 @@ export class FrameReader {
 function strangerOf(length: number): string | undefined {
   if (length >>> 16 === 0x1603) return 'TLS';
   // "GET ", "POST", "PUT ", "HEAD"
-  if (length === 0x4745_5420 || length === 0x504f_5354 || length === 0x5055_5420 || length === 0x4845_4144) return 'HTTP';
+  if (length === 0x4745_5420 || length === 0x504f_5354 || length === 0x5055_5420 || length === 0x4845_4144)
+    return 'HTTP';
   return undefined;
 }

@@ -8,7 +8,10 @@ export interface VersionRange {
 }
 
 /** The highest version in both ranges; undefined: there is none. */
-export function highestCommon(ours: { readonly min: number; readonly max: number }, theirs: { readonly min: number; readonly max: number }): number | undefined {
+export function highestCommon(
+  ours: { readonly min: number; readonly max: number },
+  theirs: { readonly min: number; readonly max: number },
+): number | undefined {
   const highest = Math.min(ours.max, theirs.max);
   return highest >= Math.max(ours.min, theirs.min) ? highest : undefined;
 }

@@ -40,27 +40,82 @@ export interface OperationEntry extends VersionRange {
 function entry(
   operation: number,
   name: OperationName,
-  rules: Pick<OperationEntry, 'changesState' | 'afterUnknown' | 'at'> & { readonly beforeHello?: boolean; readonly max?: number },
+  rules: Pick<OperationEntry, 'changesState' | 'afterUnknown' | 'at'> & {
+    readonly beforeHello?: boolean;
+    readonly max?: number;
+  },
   sentence: string,
 ): OperationEntry {
   return { operation, name, min: 1, max: 1, beforeHello: false, ...rules, sentence };
 }
 
 export const OPERATION: Readonly<Record<OperationName, OperationEntry>> = {
-  Hello: entry(1, 'Hello', { beforeHello: true, changesState: false, afterUnknown: 'repeat', at: 'connected' }, 'First on every connection: who speaks, and what both sides speak.'),
-  Metadata: entry(2, 'Metadata', { changesState: false, afterUnknown: 'repeat', at: 'any' }, 'Nodes, topics, and who leads which partition.'),
-  Produce: entry(3, 'Produce', { changesState: true, afterUnknown: 'repeat-same-bytes', at: 'leader' }, 'Appends record batches to one partition, all or none.'),
-  Fetch: entry(4, 'Fetch', { changesState: false, afterUnknown: 'repeat', at: 'leader' }, 'Reads stored batches from an offset on; waits for them if asked to.'),
-  ListOffsets: entry(5, 'ListOffsets', { changesState: false, afterUnknown: 'repeat', at: 'leader' }, 'Finds the first, the next, or the offset of a time.'),
-  InitProducer: entry(6, 'InitProducer', { changesState: true, afterUnknown: 'repeat', at: 'any' }, 'Gives a producer its id and epoch; fences older sessions of the same name.'),
-  CreateTopic: entry(7, 'CreateTopic', { changesState: true, afterUnknown: 'look-first', at: 'any' }, 'Creates a topic with its partitions.'),
-  AlterTopic: entry(8, 'AlterTopic', { changesState: true, afterUnknown: 'repeat', at: 'any' }, 'Changes settings; adds partitions.'),
-  DeleteTopic: entry(9, 'DeleteTopic', { changesState: true, afterUnknown: 'look-first', at: 'any' }, 'Deletes a topic and its records.'),
-  ClusterStatus: entry(10, 'ClusterStatus', { changesState: false, afterUnknown: 'repeat', at: 'any' }, 'Nodes and the state of all partitions in numbers.'),
+  Hello: entry(
+    1,
+    'Hello',
+    { beforeHello: true, changesState: false, afterUnknown: 'repeat', at: 'connected' },
+    'First on every connection: who speaks, and what both sides speak.',
+  ),
+  Metadata: entry(
+    2,
+    'Metadata',
+    { changesState: false, afterUnknown: 'repeat', at: 'any' },
+    'Nodes, topics, and who leads which partition.',
+  ),
+  Produce: entry(
+    3,
+    'Produce',
+    { changesState: true, afterUnknown: 'repeat-same-bytes', at: 'leader' },
+    'Appends record batches to one partition, all or none.',
+  ),
+  Fetch: entry(
+    4,
+    'Fetch',
+    { changesState: false, afterUnknown: 'repeat', at: 'leader' },
+    'Reads stored batches from an offset on; waits for them if asked to.',
+  ),
+  ListOffsets: entry(
+    5,
+    'ListOffsets',
+    { changesState: false, afterUnknown: 'repeat', at: 'leader' },
+    'Finds the first, the next, or the offset of a time.',
+  ),
+  InitProducer: entry(
+    6,
+    'InitProducer',
+    { changesState: true, afterUnknown: 'repeat', at: 'any' },
+    'Gives a producer its id and epoch; fences older sessions of the same name.',
+  ),
+  CreateTopic: entry(
+    7,
+    'CreateTopic',
+    { changesState: true, afterUnknown: 'look-first', at: 'any' },
+    'Creates a topic with its partitions.',
+  ),
+  AlterTopic: entry(
+    8,
+    'AlterTopic',
+    { changesState: true, afterUnknown: 'repeat', at: 'any' },
+    'Changes settings; adds partitions.',
+  ),
+  DeleteTopic: entry(
+    9,
+    'DeleteTopic',
+    { changesState: true, afterUnknown: 'look-first', at: 'any' },
+    'Deletes a topic and its records.',
+  ),
+  ClusterStatus: entry(
+    10,
+    'ClusterStatus',
+    { changesState: false, afterUnknown: 'repeat', at: 'any' },
+    'Nodes and the state of all partitions in numbers.',
+  ),
 };
 
 /** Ascending by number. */
-export const OPERATIONS: readonly OperationEntry[] = Object.values(OPERATION).sort((left, right) => left.operation - right.operation);
+export const OPERATIONS: readonly OperationEntry[] = Object.values(OPERATION).sort(
+  (left, right) => left.operation - right.operation,
+);
 
 /** Taken, and not spoken yet. Number 0 is an answer about the connection. */
 export const RESERVED: readonly { readonly operation: number; readonly name: string }[] = [
@@ -104,13 +159,20 @@ export function admit(header: Pick<FrameHeader, 'operation' | 'version'>, helloD
   const known = byNumber.get(header.operation);
   const facts = (): Record<string, string> => ({ [SPOKEN_FACT]: formatSpoken(OPERATIONS) });
   if (known === undefined) {
-    return { ok: false, failure: failure('UNSUPPORTED_OPERATION', `operation ${String(header.operation)} is not known`, facts()) };
+    return {
+      ok: false,
+      failure: failure('UNSUPPORTED_OPERATION', `operation ${String(header.operation)} is not known`, facts()),
+    };
   }
   if (header.version < known.min || header.version > known.max) {
-    const range = known.min === known.max ? `version ${String(known.min)} is` : `versions ${String(known.min)} to ${String(known.max)} are`;
+    const range =
+      known.min === known.max
+        ? `version ${String(known.min)} is`
+        : `versions ${String(known.min)} to ${String(known.max)} are`;
     const message = `${known.name} version ${String(header.version)} is not known; ${range}`;
     return { ok: false, failure: failure('UNSUPPORTED_VERSION', message, facts()) };
   }
-  if (!helloDone && !known.beforeHello) return { ok: false, failure: failure('HELLO_REQUIRED', `${known.name} before Hello`) };
+  if (!helloDone && !known.beforeHello)
+    return { ok: false, failure: failure('HELLO_REQUIRED', `${known.name} before Hello`) };
   return { ok: true, operation: known };
 }

@@ -39,27 +39,53 @@ const SAFE_MAX = Number.MAX_SAFE_INTEGER;
 
 const entries: Readonly<Record<TopicConfigKey, Omit<TopicConfigEntry, 'key'>>> = {
   'retention.ms': {
-    unit: 'milliseconds', defaultValue: WEEK_MS, min: 1, max: SAFE_MAX, unlimited: true,
-    sentence: 'Records older than this are removed, a whole segment at a time, by the largest timestamp of the segment.',
+    unit: 'milliseconds',
+    defaultValue: WEEK_MS,
+    min: 1,
+    max: SAFE_MAX,
+    unlimited: true,
+    sentence:
+      'Records older than this are removed, a whole segment at a time, by the largest timestamp of the segment.',
   },
   'retention.bytes': {
-    unit: 'bytes', defaultValue: -1, min: 0, max: SAFE_MAX, unlimited: true,
+    unit: 'bytes',
+    defaultValue: -1,
+    min: 0,
+    max: SAFE_MAX,
+    unlimited: true,
     sentence: 'Per partition: the oldest segments are removed while the others still hold this much.',
   },
   'segment.bytes': {
-    unit: 'bytes', defaultValue: SEGMENT_BYTES_DEFAULT, min: SEGMENT_BYTES_MIN, max: SEGMENT_BYTES_MAX, unlimited: false,
+    unit: 'bytes',
+    defaultValue: SEGMENT_BYTES_DEFAULT,
+    min: SEGMENT_BYTES_MIN,
+    max: SEGMENT_BYTES_MAX,
+    unlimited: false,
     sentence: 'Size at which a segment is closed and the next one begun; the unit of retention.',
   },
   'min.insync.replicas': {
-    unit: 'replicas', defaultValue: undefined, min: 1, max: 32, unlimited: false,
-    sentence: 'Writes are refused with NOT_ENOUGH_REPLICAS while the in-sync set is smaller. At most the number of replicas.',
+    unit: 'replicas',
+    defaultValue: undefined,
+    min: 1,
+    max: 32,
+    unlimited: false,
+    sentence:
+      'Writes are refused with NOT_ENOUGH_REPLICAS while the in-sync set is smaller. At most the number of replicas.',
   },
   'max.batch.bytes': {
-    unit: 'bytes', defaultValue: BATCH_BYTES_MAX, min: 1024, max: BATCH_BYTES_MAX, unlimited: false,
+    unit: 'bytes',
+    defaultValue: BATCH_BYTES_MAX,
+    min: 1024,
+    max: BATCH_BYTES_MAX,
+    unlimited: false,
     sentence: 'Largest record batch as stored, header included; a larger one is refused with BATCH_TOO_LARGE.',
   },
   'producer.expiry.ms': {
-    unit: 'milliseconds', defaultValue: WEEK_MS, min: 60_000, max: SAFE_MAX, unlimited: false,
+    unit: 'milliseconds',
+    defaultValue: WEEK_MS,
+    min: 60_000,
+    max: SAFE_MAX,
+    unlimited: false,
     sentence: 'How long the sequences of a producer are remembered after its last batch.',
   },
 };
@@ -79,17 +105,22 @@ export function defaultTopicConfig(key: TopicConfigKey, replicas: number): numbe
   return entries[key].defaultValue ?? Math.floor(replicas / 2) + 1;
 }
 
-export type ParsedConfig = { readonly ok: true; readonly value: number } | { readonly ok: false; readonly message: string };
+export type ParsedConfig =
+  | { readonly ok: true; readonly value: number }
+  | { readonly ok: false; readonly message: string };
 
 /** One setting as it came over the wire or the command line. */
 export function parseTopicConfig(key: string, text: string): ParsedConfig {
-  if (!isTopicConfigKey(key)) return { ok: false, message: `there is no topic setting "${key}"; there are ${TOPIC_CONFIG_KEYS.join(', ')}` };
+  if (!isTopicConfigKey(key))
+    return { ok: false, message: `there is no topic setting "${key}"; there are ${TOPIC_CONFIG_KEYS.join(', ')}` };
   const { min, max, unlimited } = entries[key];
   const range = `${String(min)} to ${String(max)}${unlimited ? ', or -1 for no limit' : ''}`;
-  if (!/^-?\d{1,16}$/.test(text)) return { ok: false, message: `${key} is "${text}"; it must be a whole number from ${range}` };
+  if (!/^-?\d{1,16}$/.test(text))
+    return { ok: false, message: `${key} is "${text}"; it must be a whole number from ${range}` };
   const value = Number(text);
   if (unlimited && value === -1) return { ok: true, value };
-  if (!Number.isSafeInteger(value) || value < min || value > max) return { ok: false, message: `${key} is ${text}; it must be ${range}` };
+  if (!Number.isSafeInteger(value) || value < min || value > max)
+    return { ok: false, message: `${key} is ${text}; it must be ${range}` };
   return { ok: true, value };
 }
 

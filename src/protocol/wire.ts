@@ -9,7 +9,9 @@ export interface DecodeFault {
   readonly message: string;
   readonly at: number;
 }
-export type Decoded<Value> = { readonly ok: true; readonly value: Value } | { readonly ok: false; readonly fault: DecodeFault };
+export type Decoded<Value> =
+  | { readonly ok: true; readonly value: Value }
+  | { readonly ok: false; readonly fault: DecodeFault };
 
 /** Bytes that go out one after the other; payloads are passed on, never copied. */
 export type Pieces = readonly Uint8Array[];
@@ -101,10 +103,15 @@ export function writeList<Item>(sink: Sink, items: readonly Item[], write: (item
 }
 
 /** The count is checked against `countMax` and against what the rest can hold before anything is allocated for it. */
-export function readList<Item>(reader: ByteReader, bounds: { readonly elementBytesMin: number; readonly countMax: number }, read: () => Item): Item[] {
+export function readList<Item>(
+  reader: ByteReader,
+  bounds: { readonly elementBytesMin: number; readonly countMax: number },
+  read: () => Item,
+): Item[] {
   const at = reader.at;
   const count = reader.count(bounds.elementBytesMin);
-  if (count > bounds.countMax) throw new DecodeError(`${String(count)} elements, at most ${String(bounds.countMax)}`, at);
+  if (count > bounds.countMax)
+    throw new DecodeError(`${String(count)} elements, at most ${String(bounds.countMax)}`, at);
   const items: Item[] = [];
   for (let index = 0; index < count; index += 1) items.push(read());
   return items;

@@ -88,7 +88,12 @@ export interface ProduceCall {
 
 export type FetchOutcome =
   /** Whole batches from the one that holds the offset on; release each slice. */
-  | { readonly kind: 'slices'; readonly slices: readonly MappedSlice[]; readonly bytes: number; readonly nextOffset: Offset }
+  | {
+      readonly kind: 'slices';
+      readonly slices: readonly MappedSlice[];
+      readonly bytes: number;
+      readonly nextOffset: Offset;
+    }
   /** At the high watermark: wait with `onAdvance`. */
   | { readonly kind: 'empty' }
   /** Await `prepare` with the same offset and bytes, then ask again. */

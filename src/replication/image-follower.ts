@@ -17,7 +17,9 @@ export class ImageFollower {
   private replaces = false;
   private running: Promise<void> | undefined;
   /** The store is not opened yet, and has nothing to do before it is. */
-  private unopened: { readonly load: () => Promise<LoadedStore | undefined>; readonly index: number; readonly cancel: CancelTimer } | undefined;
+  private unopened:
+    | { readonly load: () => Promise<LoadedStore | undefined>; readonly index: number; readonly cancel: CancelTimer }
+    | undefined;
 
   constructor(store: MetadataStore, telemetry: Telemetry, image: MetadataView, usable: boolean) {
     this.store = store;
@@ -122,12 +124,17 @@ export class ImageFollower {
       this.replaces = false;
       return this.store.replace(index, imageRows(this.image));
     }
-    return this.store.apply(index, [...changes].map(([key, value]) => ({ key, value })));
+    return this.store.apply(
+      index,
+      [...changes].map(([key, value]) => ({ key, value })),
+    );
   }
 
   private disable(error: unknown): void {
     this.out = true;
     this.pending.clear();
-    this.telemetry.log('warn', 'metadata.store-disabled', { reason: error instanceof Error ? error.message : String(error) });
+    this.telemetry.log('warn', 'metadata.store-disabled', {
+      reason: error instanceof Error ? error.message : String(error),
+    });
   }
 }

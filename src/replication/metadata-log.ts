@@ -71,7 +71,18 @@ export class LocalMetadataLog implements MetadataLog {
   private readonly idleWaiters: (() => void)[] = [];
   private closing: Promise<void> | undefined;
 
-  private constructor(deps: StorageDeps, log: PartitionLog, parts: { snapshots: MetadataSnapshots; snapshotIndex: number; image: MetadataImage; applied: number; follower: ImageFollower }, options: MetadataLogOptions) {
+  private constructor(
+    deps: StorageDeps,
+    log: PartitionLog,
+    parts: {
+      snapshots: MetadataSnapshots;
+      snapshotIndex: number;
+      image: MetadataImage;
+      applied: number;
+      follower: ImageFollower;
+    },
+    options: MetadataLogOptions,
+  ) {
     this.deps = deps;
     this.log = log;
     this.snapshots = parts.snapshots;
@@ -91,20 +102,35 @@ export class LocalMetadataLog implements MetadataLog {
    * `log`: opened with fsync 'always'. FatalError STORE_DAMAGED or FORMAT_TOO_NEW when what it says cannot be known; the
    * state of `store` never matters for that.
    */
-  static async open(deps: StorageDeps, log: PartitionLog, store: MetadataStore, options: MetadataLogOptions): Promise<LocalMetadataLog> {
+  static async open(
+    deps: StorageDeps,
+    log: PartitionLog,
+    store: MetadataStore,
+    options: MetadataLogOptions,
+  ): Promise<LocalMetadataLog> {
     assert(log.config.fsync === 'always', 'the metadata log is always synced');
     assert(log.syncedOffset === log.logEndOffset, 'what recovery kept is durable');
     const snapshots = new MetadataSnapshots(deps, new Health(deps.telemetry, deps.fatal), log.directory);
     const snapshot = await snapshots.load();
-    if (log.damaged.length > 0) deps.telemetry.log('error', 'metadata.log-damaged', { ranges: log.damaged.map((range) => `${String(range.from)}-${String(range.to)}`).join(' ') });
+    if (log.damaged.length > 0)
+      deps.telemetry.log('error', 'metadata.log-damaged', {
+        ranges: log.damaged.map((range) => `${String(range.from)}-${String(range.to)}`).join(' '),
+      });
     if (log.logStartOffset > (snapshot?.index ?? -1) + 1) {
-      throw new FatalError('STORE_DAMAGED', `The metadata log begins at index ${String(log.logStartOffset)}, and no intact snapshot reaches up to there. Use segtool verify.`);
+      throw new FatalError(
+        'STORE_DAMAGED',
+        `The metadata log begins at index ${String(log.logStartOffset)}, and no intact snapshot reaches up to there. Use segtool verify.`,
+      );
     }
     if (snapshot !== undefined && snapshot.index >= log.logEndOffset) {
-      throw new FatalError('STORE_DAMAGED', `The metadata log ends at index ${String(log.logEndOffset)}, below the snapshot of index ${String(snapshot.index)}: it has lost entries. Use segtool verify.`);
+      throw new FatalError(
+        'STORE_DAMAGED',
+        `The metadata log ends at index ${String(log.logEndOffset)}, below the snapshot of index ${String(snapshot.index)}: it has lost entries. Use segtool verify.`,
+      );
     }
     // Replaying a short log is quicker than opening the store, which then comes up once the node serves.
-    const isShort = log.logEndOffset - (snapshot?.index ?? -1) - 1 <= (options.replayDirectlyMax ?? REPLAY_DIRECTLY_MAX_DEFAULT);
+    const isShort =
+      log.logEndOffset - (snapshot?.index ?? -1) - 1 <= (options.replayDirectlyMax ?? REPLAY_DIRECTLY_MAX_DEFAULT);
     const loaded = isShort ? undefined : await loadStore(deps, store);
     const base = chooseBase(deps, log, snapshot, loaded);
     const { image } = base;
@@ -117,10 +143,15 @@ export class LocalMetadataLog implements MetadataLog {
     });
     applied = Math.max(applied, log.logEndOffset - 1);
     const follower = new ImageFollower(store, deps.telemetry, image, isShort || loaded !== undefined);
-    if (isShort) follower.openLater(deps.clock, OPEN_STORE_AFTER_MS, applied, async () => loadStore(deps, store));
+    if (isShort) follower.openLater(deps.clock, OPEN_STORE_AFTER_MS, applied, async () => await loadStore(deps, store));
     else if (!base.fromStore) follower.replaceAll(applied);
     else if (applied > base.index) follower.applied(applied, changes);
-    return new LocalMetadataLog(deps, log, { snapshots, snapshotIndex: snapshot?.index ?? -1, image, applied, follower }, options);
+    return new LocalMetadataLog(
+      deps,
+      log,
+      { snapshots, snapshotIndex: snapshot?.index ?? -1, image, applied, follower },
+      options,
+    );
   }
 
   image(): MetadataView {
@@ -141,7 +172,8 @@ export class LocalMetadataLog implements MetadataLog {
 
   propose(entry: MetadataEntry): Promise<EntryOutcome> {
     if (this.closing !== undefined || this.log.isClosed) return refused('SHUTTING_DOWN', 'the node is stopping');
-    if (this.waiting.full) return refused('TOO_MANY_REQUESTS', `${String(this.waiting.capacity)} changes of metadata wait already`);
+    if (this.waiting.full)
+      return refused('TOO_MANY_REQUESTS', `${String(this.waiting.capacity)} changes of metadata wait already`);
     return new Promise((resolve) => {
       const pushed = this.waiting.push({ entry, bytes: encodeEntry(entry), resolve });
       assert(pushed, 'room for a proposal was seen before');
@@ -163,7 +195,8 @@ export class LocalMetadataLog implements MetadataLog {
   }
 
   private async closeOnce(): Promise<void> {
-    while (this.group.length + this.waiting.length > 0 && !this.log.failed) await new Promise<void>((resolve) => this.idleWaiters.push(resolve));
+    while (this.group.length + this.waiting.length > 0 && !this.log.failed)
+      await new Promise<void>((resolve) => this.idleWaiters.push(resolve));
     if (this.snapshotting !== undefined) await this.snapshotting;
     await this.follower.close();
   }
@@ -177,7 +210,8 @@ export class LocalMetadataLog implements MetadataLog {
     if (this.group.length === 0 && this.idleWaiters.length > 0) {
       for (const resolve of this.idleWaiters.splice(0)) resolve();
     }
-    if (this.applied - this.snapshotIndex >= this.snapshotEvery && this.snapshotting === undefined) this.snapshotInBackground();
+    if (this.applied - this.snapshotIndex >= this.snapshotEvery && this.snapshotting === undefined)
+      this.snapshotInBackground();
   }
 
   /**
@@ -188,12 +222,18 @@ export class LocalMetadataLog implements MetadataLog {
     while (this.group.length === 0 && this.waiting.length > 0) {
       const group = this.takeGroup();
       const timestamp = this.deps.clock.wallMs();
-      const bytes = encodeBatch({ records: group.map((proposal) => ({ timestamp, key: null, value: proposal.bytes })) }, this.deps.crc32c);
+      const bytes = encodeBatch(
+        { records: group.map((proposal) => ({ timestamp, key: null, value: proposal.bytes })) },
+        this.deps.crc32c,
+      );
       const checked = checkBatch(bytes, 0, this.deps.crc32c);
       assert(checked.ok, 'what was encoded just now is a batch');
       const appended = this.log.append(bytes, [{ at: 0, size: checked.size, header: checked.header }], TERM);
       if (appended.ok) {
-        assert(appended.baseOffset === this.applied + 1, `entry ${String(appended.baseOffset)} appended behind ${String(this.applied)}`);
+        assert(
+          appended.baseOffset === this.applied + 1,
+          `entry ${String(appended.baseOffset)} appended behind ${String(this.applied)}`,
+        );
         this.group = group;
         return;
       }
@@ -207,7 +247,11 @@ export class LocalMetadataLog implements MetadataLog {
   private takeGroup(): Proposal[] {
     const group: Proposal[] = [];
     let size = 0;
-    for (let next = this.waiting.peek(); next !== undefined && group.length < GROUP_ENTRIES_MAX; next = this.waiting.peek()) {
+    for (
+      let next = this.waiting.peek();
+      next !== undefined && group.length < GROUP_ENTRIES_MAX;
+      next = this.waiting.peek()
+    ) {
       size += next.bytes.length;
       if (group.length > 0 && size > GROUP_BYTES_MAX) break;
       this.waiting.shift();
@@ -228,7 +272,8 @@ export class LocalMetadataLog implements MetadataLog {
   private snapshotInBackground(): void {
     this.snapshot().catch((error: unknown) => {
       // The storage has failed and the process is ending, or this is a bug; it is not lost either way.
-      if (!(error instanceof StorageFailed)) this.deps.telemetry.log('error', 'metadata.snapshot-failed', { reason: String(error) });
+      if (!(error instanceof StorageFailed))
+        this.deps.telemetry.log('error', 'metadata.snapshot-failed', { reason: String(error) });
     });
   }
 
@@ -251,25 +296,39 @@ function refused(code: 'SHUTTING_DOWN' | 'TOO_MANY_REQUESTS', message: string): 
 async function loadStore(deps: StorageDeps, store: MetadataStore): Promise<LoadedStore | undefined> {
   try {
     const loaded = await store.load();
-    if (loaded.kind === 'damaged') deps.telemetry.log('warn', 'metadata.store-damaged', { reason: loaded.reason, movedTo: loaded.movedTo });
+    if (loaded.kind === 'damaged')
+      deps.telemetry.log('warn', 'metadata.store-damaged', { reason: loaded.reason, movedTo: loaded.movedTo });
     return loaded;
   } catch (error) {
-    deps.telemetry.log('warn', 'metadata.store-disabled', { reason: error instanceof Error ? error.message : String(error) });
+    deps.telemetry.log('warn', 'metadata.store-disabled', {
+      reason: error instanceof Error ? error.message : String(error),
+    });
     return undefined;
   }
 }
 
 /** The newest state that the log can be replayed from. A store ahead of the log belongs to another history. */
-function chooseBase(deps: StorageDeps, log: PartitionLog, snapshot: LoadedSnapshot | undefined, loaded: LoadedStore | undefined): Base {
+function chooseBase(
+  deps: StorageDeps,
+  log: PartitionLog,
+  snapshot: LoadedSnapshot | undefined,
+  loaded: LoadedStore | undefined,
+): Base {
   const fallback: Base = { image: snapshot?.image ?? emptyImage(), index: snapshot?.index ?? -1, fromStore: false };
   if (loaded?.kind !== 'ok') return fallback;
   const discard = (reason: string): Base => {
-    deps.telemetry.log('warn', 'metadata.store-discarded', { reason, index: loaded.appliedIndex, logEnd: log.logEndOffset });
+    deps.telemetry.log('warn', 'metadata.store-discarded', {
+      reason,
+      index: loaded.appliedIndex,
+      logEnd: log.logEndOffset,
+    });
     return fallback;
   };
   if (loaded.appliedIndex >= log.logEndOffset) return discard('it is ahead of the log');
   if (loaded.appliedIndex < fallback.index) return discard('it is behind the snapshot');
   if (loaded.appliedIndex < log.logStartOffset - 1) return discard('it is behind the start of the log');
   const restored = imageFromRows(loaded.entries);
-  return restored.ok ? { image: restored.image, index: loaded.appliedIndex, fromStore: true } : discard(restored.reason);
+  return restored.ok
+    ? { image: restored.image, index: loaded.appliedIndex, fromStore: true }
+    : discard(restored.reason);
 }

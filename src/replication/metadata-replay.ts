@@ -12,7 +12,12 @@ const READ_BYTES = 1024 * 1024;
 /** A read that stays cold so often means that the memory is thrashing; the start fails with a reason then. */
 const COLD_READS_MAX = 64;
 
-export async function replayEntries(log: PartitionLog, from: Offset, crc32c: Crc32c, visit: (index: number, entry: MetadataEntry) => void): Promise<void> {
+export async function replayEntries(
+  log: PartitionLog,
+  from: Offset,
+  crc32c: Crc32c,
+  visit: (index: number, entry: MetadataEntry) => void,
+): Promise<void> {
   const end = log.logEndOffset;
   let next = from;
   let cold = 0;
@@ -37,9 +42,14 @@ export async function replayEntries(log: PartitionLog, from: Offset, crc32c: Crc
   }
 }
 
-function visitBatches(bytes: Uint8Array, from: Offset, crc32c: Crc32c, visit: (index: number, entry: MetadataEntry) => void): Offset {
+function visitBatches(
+  bytes: Uint8Array,
+  from: Offset,
+  crc32c: Crc32c,
+  visit: (index: number, entry: MetadataEntry) => void,
+): Offset {
   let next = from;
-  for (let at = 0; at < bytes.length; ) {
+  for (let at = 0; at < bytes.length;) {
     const checked = checkBatch(bytes, at, crc32c);
     if (!checked.ok) throw damaged(next, checked.detail);
     const { header, size } = checked;
@@ -61,10 +71,17 @@ function entryOf(bytes: Uint8Array, at: number): MetadataEntry {
   const decoded = decodeEntry(bytes);
   if (decoded.ok) return decoded.entry;
   if (decoded.why === 'damaged') throw damaged(at, decoded.reason);
-  throw new FatalError('FORMAT_TOO_NEW', `The metadata log holds at index ${String(at)} what this version does not know: ${decoded.reason}.`);
+  throw new FatalError(
+    'FORMAT_TOO_NEW',
+    `The metadata log holds at index ${String(at)} what this version does not know: ${decoded.reason}.`,
+  );
 }
 
-function recordsOf(bytes: Uint8Array, header: Parameters<typeof decodeRecords>[1], at: number): ReturnType<typeof decodeRecords> {
+function recordsOf(
+  bytes: Uint8Array,
+  header: Parameters<typeof decodeRecords>[1],
+  at: number,
+): ReturnType<typeof decodeRecords> {
   try {
     return decodeRecords(bytes, header);
   } catch (error) {
@@ -74,5 +91,8 @@ function recordsOf(bytes: Uint8Array, header: Parameters<typeof decodeRecords>[1
 }
 
 function damaged(index: number, reason: string): FatalError {
-  return new FatalError('STORE_DAMAGED', `The metadata log cannot be read at index ${String(index)}: ${reason}. Use segtool verify.`);
+  return new FatalError(
+    'STORE_DAMAGED',
+    `The metadata log cannot be read at index ${String(index)}: ${reason}. Use segtool verify.`,
+  );
 }

@@ -3,7 +3,11 @@
 import { offset, type Offset } from '../base/brands.ts';
 import { imageFromRows } from '../core/metadata/rows.ts';
 import type { MetadataImage } from '../core/metadata/image.ts';
-import { decodeMetadataSnapshot, encodeMetadataSnapshot, METADATA_SNAPSHOT_BYTES_MAX } from '../format/metadata-snapshot.ts';
+import {
+  decodeMetadataSnapshot,
+  encodeMetadataSnapshot,
+  METADATA_SNAPSHOT_BYTES_MAX,
+} from '../format/metadata-snapshot.ts';
 import type { StorageDeps } from '../storage/config.ts';
 import { isPressure, type Health } from '../storage/health.ts';
 import { readSmallFile, unlinkIfThere, writeSmallFile } from '../storage/small-file.ts';
@@ -42,7 +46,9 @@ export class MetadataSnapshots {
 
   /** The newest intact one. All of them are read, so that the log is never cut at one that turns out damaged. */
   async load(): Promise<LoadedSnapshot | undefined> {
-    const entries = await this.health.guard('reading the metadata snapshots failed', () => this.deps.disk.readDirectory(this.directory));
+    const entries = await this.health.guard('reading the metadata snapshots failed', () =>
+      this.deps.disk.readDirectory(this.directory),
+    );
     let newest: LoadedSnapshot | undefined;
     for (const entry of entries) {
       const index = entry.kind === 'file' ? snapshotIndex(entry.name) : undefined;
@@ -77,7 +83,9 @@ export class MetadataSnapshots {
     this.intact = [...this.intact.filter((each) => each !== index), index].slice(-SNAPSHOTS_KEPT);
     for (const old of Array.from(this.present)) {
       if (this.intact.includes(old)) continue;
-      await this.health.guard('removing a metadata snapshot failed', () => unlinkIfThere(this.deps.disk, this.path(old)));
+      await this.health.guard('removing a metadata snapshot failed', () =>
+        unlinkIfThere(this.deps.disk, this.path(old)),
+      );
       this.present.delete(old);
     }
     return true;
@@ -91,7 +99,9 @@ export class MetadataSnapshots {
 
   /** The reason when it cannot be used. */
   private async read(index: number): Promise<LoadedSnapshot | string> {
-    const bytes = await this.health.guard('reading a metadata snapshot failed', () => readSmallFile(this.deps.disk, this.path(index), METADATA_SNAPSHOT_BYTES_MAX));
+    const bytes = await this.health.guard('reading a metadata snapshot failed', () =>
+      readSmallFile(this.deps.disk, this.path(index), METADATA_SNAPSHOT_BYTES_MAX),
+    );
     if (bytes === undefined) return 'it is gone, or too large';
     const decoded = decodeMetadataSnapshot(bytes, this.deps.crc32c);
     if (!decoded.ok) return decoded.reason;

@@ -13,7 +13,15 @@ import type { TopicSettings } from '../protocol/topic-config.ts';
 import type { LogConfig, StorageDeps } from '../storage/config.ts';
 import { Health } from '../storage/health.ts';
 import type { PartitionLog } from '../storage/log.ts';
-import type { FetchCall, FetchOutcome, OffsetAt, OffsetOutcome, ProduceCall, ProduceFailure, Replica } from './contract.ts';
+import type {
+  FetchCall,
+  FetchOutcome,
+  OffsetAt,
+  OffsetOutcome,
+  ProduceCall,
+  ProduceFailure,
+  Replica,
+} from './contract.ts';
 import { leaveProducerFile, takeProducerFile } from './producer-file.ts';
 import { PendingProduces } from './pending-produces.ts';
 import { logConfigOf, type ReplicaMetrics } from './replica-settings.ts';
@@ -68,9 +76,11 @@ export class PartitionReplica implements Replica {
     this.producers = producers;
     this.pending = new PendingProduces(options.pendingMax ?? PENDING_MAX_DEFAULT);
     this.listenersMax = options.listenersMax ?? LISTENERS_MAX_DEFAULT;
-    this.committed = log.checkpointedHighWatermark < log.logEndOffset ? log.checkpointedHighWatermark : log.logEndOffset;
+    this.committed =
+      log.checkpointedHighWatermark < log.logEndOffset ? log.checkpointedHighWatermark : log.logEndOffset;
     this.nowMs = deps.clock.bootMs();
-    log.onRoll = (base): Uint8Array | undefined => encodeProducerSnapshot(this.producers, base, deps.clock.bootMs(), deps.crc32c);
+    log.onRoll = (base): Uint8Array | undefined =>
+      encodeProducerSnapshot(this.producers, base, deps.clock.bootMs(), deps.crc32c);
     log.onAdvance = (): void => {
       this.advance();
     };
@@ -152,7 +162,13 @@ export class PartitionReplica implements Replica {
     if (code !== undefined) return { kind: 'failed', code, leader: this.current.leader };
     if (call.offset < log.logStartOffset) return { kind: 'failed', code: 'OFFSET_EXPIRED' };
     const divergence = findDivergence(log.epochs, log.logEndOffset, call.offset, call.lastFetchedEpoch);
-    if (divergence !== undefined) return { kind: 'failed', code: 'LOG_TRUNCATED', resumeOffset: divergence.endOffset, resumeEpoch: divergence.epoch };
+    if (divergence !== undefined)
+      return {
+        kind: 'failed',
+        code: 'LOG_TRUNCATED',
+        resumeOffset: divergence.endOffset,
+        resumeEpoch: divergence.epoch,
+      };
     if (call.offset > log.logEndOffset) return { kind: 'failed', code: 'OFFSET_BEYOND_END' };
     if (call.offset >= this.committed) return { kind: 'empty' };
     const result = log.read(call.offset, call.maxBytes, this.committed);
@@ -177,13 +193,20 @@ export class PartitionReplica implements Replica {
   async listOffset(at: OffsetAt, currentLeaderEpoch: number): Promise<OffsetOutcome> {
     const code = this.refuseReader(currentLeaderEpoch);
     if (code !== undefined) return { ok: false, code, leader: this.current.leader };
-    const answer = (from: Offset, timestamp: typeof NO_TIMESTAMP = NO_TIMESTAMP): OffsetOutcome => ({ ok: true, offset: from, timestamp, leaderEpoch: this.leaderEpoch });
+    const answer = (from: Offset, timestamp: typeof NO_TIMESTAMP = NO_TIMESTAMP): OffsetOutcome => ({
+      ok: true,
+      offset: from,
+      timestamp,
+      leaderEpoch: this.leaderEpoch,
+    });
     if (at === 'earliest') return answer(this.log.logStartOffset);
     if (at === 'latest') return answer(this.committed);
     const found = await this.log.offsetForTimestamp(at);
     const gone = this.refuseReader(currentLeaderEpoch);
     if (gone !== undefined) return { ok: false, code: gone, leader: this.current.leader };
-    return found === undefined || found.offset >= this.committed ? answer(this.committed) : answer(found.offset, found.timestamp);
+    return found === undefined || found.offset >= this.committed
+      ? answer(this.committed)
+      : answer(found.offset, found.timestamp);
   }
 
   onAdvance(listener: () => void): (() => void) | undefined {
@@ -204,7 +227,9 @@ export class PartitionReplica implements Replica {
   /** Removes what retention allows, and producers that have been silent for long. */
   async retain(): Promise<void> {
     if (this.ended !== undefined) return;
-    this.options.metrics.producersExpired.add(this.producers.expire(this.deps.clock.bootMs(), this.settings.producerExpiryMs));
+    this.options.metrics.producersExpired.add(
+      this.producers.expire(this.deps.clock.bootMs(), this.settings.producerExpiryMs),
+    );
     await this.log.retain(this.deps.clock.wallMs());
   }
 
@@ -254,15 +279,24 @@ export class PartitionReplica implements Replica {
 
   private refuseProduce(call: ProduceCall): ProduceFailure | undefined {
     const code = this.refuseReader(call.leaderEpoch);
-    if (code !== undefined) return { ok: false, code, message: undefined, leader: this.current.leader, leaderEpoch: this.leaderEpoch };
+    if (code !== undefined)
+      return { ok: false, code, message: undefined, leader: this.current.leader, leaderEpoch: this.leaderEpoch };
     if (this.begun !== this.leaderEpoch) return failure('PARTITION_OFFLINE', 'the leader epoch is being begun');
     if (this.current.inSync.length < this.settings.minInsyncReplicas) {
-      return failure('NOT_ENOUGH_REPLICAS', `${String(this.current.inSync.length)} in sync, min.insync.replicas is ${String(this.settings.minInsyncReplicas)}`);
+      return failure(
+        'NOT_ENOUGH_REPLICAS',
+        `${String(this.current.inSync.length)} in sync, min.insync.replicas is ${String(this.settings.minInsyncReplicas)}`,
+      );
     }
-    if (this.pending.full) return failure('TOO_MANY_REQUESTS', 'too many produces of this partition wait for their commit');
+    if (this.pending.full)
+      return failure('TOO_MANY_REQUESTS', 'too many produces of this partition wait for their commit');
     for (const { header, size } of call.batches) {
       if (header.isControl) return failure('INVALID_BATCH', 'a client may not send control batches');
-      if (size > this.settings.maxBatchBytes) return failure('BATCH_TOO_LARGE', `a batch of ${String(size)} bytes, max.batch.bytes is ${String(this.settings.maxBatchBytes)}`);
+      if (size > this.settings.maxBatchBytes)
+        return failure(
+          'BATCH_TOO_LARGE',
+          `a batch of ${String(size)} bytes, max.batch.bytes is ${String(this.settings.maxBatchBytes)}`,
+        );
     }
     return call.batches.length === 0 ? failure('INVALID_BATCH', 'no batch') : undefined;
   }
@@ -276,7 +310,8 @@ export class PartitionReplica implements Replica {
       return NO_ROOM_WAIT;
     }
     this.remember(call, result.baseOffset);
-    if (call.acks === 'leader' && result.whenWritten !== undefined) this.answerWhenWritten(call, result.baseOffset, result.lastOffset, result.whenWritten);
+    if (call.acks === 'leader' && result.whenWritten !== undefined)
+      this.answerWhenWritten(call, result.baseOffset, result.lastOffset, result.whenWritten);
     else {
       // Where nothing waits for the disk it is committed by now.
       if (this.log.config.fsync !== 'always') this.advance();
@@ -306,13 +341,33 @@ export class PartitionReplica implements Replica {
       return;
     }
     const sinceMs = this.deps.clock.bootMs();
-    this.pending.add({ baseOffset, lastOffset, leaderEpoch, duplicate, sinceMs, deadlineMs: sinceMs + call.timeoutMs, done: call.done });
+    this.pending.add({
+      baseOffset,
+      lastOffset,
+      leaderEpoch,
+      duplicate,
+      sinceMs,
+      deadlineMs: sinceMs + call.timeoutMs,
+      done: call.done,
+    });
   }
 
-  private answerWhenWritten(call: ProduceCall, baseOffset: Offset, lastOffset: Offset, whenWritten: Promise<void>): void {
+  private answerWhenWritten(
+    call: ProduceCall,
+    baseOffset: Offset,
+    lastOffset: Offset,
+    whenWritten: Promise<void>,
+  ): void {
     const { leaderEpoch } = this;
     const answer = (): void => {
-      call.done({ ok: true, baseOffset, lastOffset, leaderEpoch, logStartOffset: this.log.logStartOffset, duplicate: false });
+      call.done({
+        ok: true,
+        baseOffset,
+        lastOffset,
+        leaderEpoch,
+        logStartOffset: this.log.logStartOffset,
+        duplicate: false,
+      });
     };
     // It stays pending when the storage has failed, and never rejects.
     whenWritten.then(answer, () => undefined);
@@ -350,7 +405,12 @@ export class PartitionReplica implements Replica {
       (error: unknown) => {
         this.beginning = undefined;
         // Storage has said why it failed, and the process is ending.
-        if (!this.log.failed) this.deps.telemetry.log('error', 'replica.epoch-not-begun', { topicId: this.topicId, partition: this.partition, reason: String(error) });
+        if (!this.log.failed)
+          this.deps.telemetry.log('error', 'replica.epoch-not-begun', {
+            topicId: this.topicId,
+            partition: this.partition,
+            reason: String(error),
+          });
       },
     );
   }
@@ -393,10 +453,16 @@ async function rebuildProducers(deps: StorageDeps, log: PartitionLog, options: R
     if (restored.ok && restored.covers <= log.logEndOffset) {
       table = restored.table;
       from = restored.covers;
-    } else deps.telemetry.log('warn', 'replica.producers-rebuilt', { topicId: options.topicId, partition: options.partition, reason: restored.ok ? 'the snapshot is ahead of the log' : restored.reason });
+    } else
+      deps.telemetry.log('warn', 'replica.producers-rebuilt', {
+        topicId: options.topicId,
+        partition: options.partition,
+        reason: restored.ok ? 'the snapshot is ahead of the log' : restored.reason,
+      });
   }
   await log.scanHeaders(from, (header) => {
-    if (header.producerId >= 0 && !header.isControl && header.baseOffset >= from) table.record(header, offset(header.baseOffset), nowMs);
+    if (header.producerId >= 0 && !header.isControl && header.baseOffset >= from)
+      table.record(header, offset(header.baseOffset), nowMs);
   });
   return table;
 }

@@ -9,7 +9,11 @@ const NAME = 'producers';
 const BYTES_MAX = 64 * 1024 * 1024;
 
 /** Undefined: there is none, or the log was not stopped cleanly. Gone when it resolves. */
-export async function takeProducerFile(deps: StorageDeps, health: Health, log: PartitionLog): Promise<Uint8Array | undefined> {
+export async function takeProducerFile(
+  deps: StorageDeps,
+  health: Health,
+  log: PartitionLog,
+): Promise<Uint8Array | undefined> {
   if (log.recovery.kind === 'created') return undefined;
   const path = `${log.directory}/${NAME}`;
   return await health.guard('reading the remembered producers failed', async () => {
@@ -21,9 +25,16 @@ export async function takeProducerFile(deps: StorageDeps, health: Health, log: P
 }
 
 /** Durable with the clean close of the log, which syncs the directory. Left out when the disk is full. */
-export async function leaveProducerFile(deps: StorageDeps, health: Health, log: PartitionLog, bytes: Uint8Array): Promise<void> {
+export async function leaveProducerFile(
+  deps: StorageDeps,
+  health: Health,
+  log: PartitionLog,
+  bytes: Uint8Array,
+): Promise<void> {
   try {
-    await health.guardSpace('keeping the remembered producers failed', () => writeSmallFile(deps.disk, `${log.directory}/${NAME}`, bytes));
+    await health.guardSpace('keeping the remembered producers failed', () =>
+      writeSmallFile(deps.disk, `${log.directory}/${NAME}`, bytes),
+    );
   } catch (error) {
     if (!isPressure(error)) throw error;
   }

@@ -6,7 +6,13 @@ import { StorageFailed, isPressure } from '../storage/health.ts';
 import type { Store } from '../storage/store.ts';
 import type { AppliedEntry, FoundReplica, MetadataLog, Replica, Replicas } from './contract.ts';
 import { PartitionReplica } from './partition-replica.ts';
-import { logConfigOf, replicaMetrics, settingsOf, type ReplicaMetrics, type TopicDefaults } from './replica-settings.ts';
+import {
+  logConfigOf,
+  replicaMetrics,
+  settingsOf,
+  type ReplicaMetrics,
+  type TopicDefaults,
+} from './replica-settings.ts';
 
 export interface ReplicaManagerOptions {
   readonly deps: StorageDeps;
@@ -62,7 +68,8 @@ export class ReplicaManager implements Replicas {
     const manager = new ReplicaManager(options);
     await manager.sweep();
     for (const id of options.metadata.image().topics.keys()) manager.reconcile(id);
-    for (const topic of Array.from(manager.held.values())) if (manager.topic(topic.topicId) !== undefined) await topic.work;
+    for (const topic of Array.from(manager.held.values()))
+      if (manager.topic(topic.topicId) !== undefined) await topic.work;
     return manager;
   }
 
@@ -73,7 +80,8 @@ export class ReplicaManager implements Replicas {
     if (topic === undefined) return { ok: false, code: 'UNKNOWN_TOPIC' };
     const state = topic.partitions[partition];
     if (state === undefined) return { ok: false, code: 'UNKNOWN_PARTITION' };
-    if (!state.replicas.some((node) => node === this.options.nodeId)) return { ok: false, code: 'NOT_LEADER', leader: state.leader };
+    if (!state.replicas.some((node) => node === this.options.nodeId))
+      return { ok: false, code: 'NOT_LEADER', leader: state.leader };
     return { ok: false, code: 'PARTITION_OFFLINE' };
   }
 
@@ -82,7 +90,8 @@ export class ReplicaManager implements Replicas {
   }
 
   *all(): Iterable<Replica> {
-    for (const { replicas } of this.held.values()) for (const replica of replicas) if (replica !== undefined) yield replica;
+    for (const { replicas } of this.held.values())
+      for (const replica of replicas) if (replica !== undefined) yield replica;
   }
 
   topic(topicId: TopicId): TopicState | undefined {
@@ -96,7 +105,11 @@ export class ReplicaManager implements Replicas {
     for (const topic of this.held.values()) {
       if (topic.failedAtMs >= 0 && nowMs - topic.failedAtMs >= OPEN_RETRY_MS) this.reconcile(topic.topicId);
     }
-    if (nowMs - this.retainedAtMs < (this.options.retainEveryMs ?? RETAIN_EVERY_MS_DEFAULT) || this.retaining !== undefined) return;
+    if (
+      nowMs - this.retainedAtMs < (this.options.retainEveryMs ?? RETAIN_EVERY_MS_DEFAULT) ||
+      this.retaining !== undefined
+    )
+      return;
     this.retainedAtMs = nowMs;
     this.retaining = this.retainAll().finally(() => {
       this.retaining = undefined;
@@ -114,7 +127,8 @@ export class ReplicaManager implements Replicas {
     if (this.retaining !== undefined) await this.retaining;
     for (const topic of this.held.values()) await topic.work;
     for (const topic of this.held.values()) {
-      for (const replica of topic.replicas) if (replica !== undefined) await this.attempt('settling a partition failed', () => replica.settle());
+      for (const replica of topic.replicas)
+        if (replica !== undefined) await this.attempt('settling a partition failed', () => replica.settle());
     }
   }
 
@@ -135,7 +149,9 @@ export class ReplicaManager implements Replicas {
     if (state !== undefined) this.update(topic, state);
     else for (const replica of topic.replicas) replica?.end('UNKNOWN_TOPIC');
     const held = topic;
-    held.work = held.work.then(() => this.attempt('bringing a topic up to the metadata failed', () => this.bringUp(held)));
+    held.work = held.work.then(() =>
+      this.attempt('bringing a topic up to the metadata failed', () => this.bringUp(held)),
+    );
   }
 
   private update(held: HeldTopic, topic: TopicState): void {
@@ -155,7 +171,10 @@ export class ReplicaManager implements Replicas {
       return;
     }
     const missing = topic.partitions.flatMap((state, partition) =>
-      held.replicas[partition] === undefined && state.replicas.some((node) => node === this.options.nodeId) ? [partition] : []);
+      held.replicas[partition] === undefined && state.replicas.some((node) => node === this.options.nodeId)
+        ? [partition]
+        : [],
+    );
     await Promise.all(missing.map((partition) => this.openOne(held, topic, partition)));
     // The image may have moved on while they were being opened.
     const now = this.topic(held.topicId);
@@ -173,7 +192,16 @@ export class ReplicaManager implements Replicas {
       const log = await store.openPartition(topic.topicId, partition, topic.name, logConfigOf(logConfig, settings));
       const limits = producersMax === undefined ? {} : { producersMax };
       try {
-        held.replicas[partition] = await PartitionReplica.open(deps, log, { topicId: topic.topicId, partition, nodeId, state, settings, logConfig, metrics: this.metrics, ...limits });
+        held.replicas[partition] = await PartitionReplica.open(deps, log, {
+          topicId: topic.topicId,
+          partition,
+          nodeId,
+          state,
+          settings,
+          logConfig,
+          metrics: this.metrics,
+          ...limits,
+        });
       } catch (error) {
         await log.close({ clean: false });
         throw error;
@@ -189,13 +217,15 @@ export class ReplicaManager implements Replicas {
   }
 
   private async remove(held: HeldTopic): Promise<void> {
-    const partitions = this.options.metadata.image().deletedTopics.get(held.topicId)?.partitions ?? held.replicas.length;
+    const partitions =
+      this.options.metadata.image().deletedTopics.get(held.topicId)?.partitions ?? held.replicas.length;
     for (const replica of held.replicas) {
       replica?.end('UNKNOWN_TOPIC');
       await replica?.closeLog(false);
     }
     held.replicas.length = 0;
-    for (let partition = 0; partition < partitions; partition += 1) await this.options.store.removePartition(held.topicId, partition);
+    for (let partition = 0; partition < partitions; partition += 1)
+      await this.options.store.removePartition(held.topicId, partition);
     this.held.delete(held.topicId);
   }
 
@@ -216,7 +246,8 @@ export class ReplicaManager implements Replicas {
     }
     // Of others the removal had begun: their directories have another name by now.
     for (const entry of (await deps.disk.exists('topics')) ? await deps.disk.readDirectory('topics') : []) {
-      if (/^[0-9a-f]{32}$/.test(entry.name) && image.deletedTopics.has(asTopicId(entry.name))) doomed.add(asTopicId(entry.name));
+      if (/^[0-9a-f]{32}$/.test(entry.name) && image.deletedTopics.has(asTopicId(entry.name)))
+        doomed.add(asTopicId(entry.name));
     }
     for (const id of doomed) this.reconcile(id);
   }
@@ -236,7 +267,10 @@ export class ReplicaManager implements Replicas {
       await work();
     } catch (error) {
       if (error instanceof StorageFailed) return;
-      this.options.deps.telemetry.log('error', 'replica.failed', { what, reason: error instanceof Error ? (error.stack ?? error.message) : String(error) });
+      this.options.deps.telemetry.log('error', 'replica.failed', {
+        what,
+        reason: error instanceof Error ? (error.stack ?? error.message) : String(error),
+      });
     }
   }
 

@@ -7,7 +7,12 @@ import type { Telemetry, Counter } from '../ports/telemetry.ts';
 export type TopicDefaults = Partial<Readonly<Record<TopicConfigKey, number>>>;
 
 export function logConfigOf(node: LogConfig, settings: TopicSettings): LogConfig {
-  return { ...node, segmentBytes: settings.segmentBytes, retentionMs: settings.retentionMs, retentionBytes: settings.retentionBytes };
+  return {
+    ...node,
+    segmentBytes: settings.segmentBytes,
+    retentionMs: settings.retentionMs,
+    retentionBytes: settings.retentionBytes,
+  };
 }
 
 /**
@@ -20,8 +25,15 @@ export function settingsOf(topic: TopicState, defaults: TopicDefaults, telemetry
   for (;;) {
     const checked = checkTopicConfig(own, replicas, defaults);
     if (checked.ok) return checked.settings;
-    telemetry.log('error', 'topic.setting-ignored', { topic: topic.name, setting: checked.key, reason: checked.message });
-    own.splice(own.findIndex(({ key }) => key === checked.key), 1);
+    telemetry.log('error', 'topic.setting-ignored', {
+      topic: topic.name,
+      setting: checked.key,
+      reason: checked.message,
+    });
+    own.splice(
+      own.findIndex(({ key }) => key === checked.key),
+      1,
+    );
   }
 }
 
@@ -35,10 +47,22 @@ export interface ReplicaMetrics {
 
 export function replicaMetrics(telemetry: Telemetry): ReplicaMetrics {
   return {
-    duplicates: telemetry.counter('rivulet_duplicate_batches_total', 'Batches that were in the log already and were answered with their first offsets.'),
-    sequencesRejected: telemetry.counter('rivulet_sequences_rejected_total', 'Batches refused for their producer epoch or sequence.'),
-    producersEvicted: telemetry.counter('rivulet_producers_evicted_total', 'Producers forgotten because a partition remembers no more of them.'),
-    producersExpired: telemetry.counter('rivulet_producers_expired_total', 'Producers forgotten after producer.expiry.ms without a batch.'),
+    duplicates: telemetry.counter(
+      'rivulet_duplicate_batches_total',
+      'Batches that were in the log already and were answered with their first offsets.',
+    ),
+    sequencesRejected: telemetry.counter(
+      'rivulet_sequences_rejected_total',
+      'Batches refused for their producer epoch or sequence.',
+    ),
+    producersEvicted: telemetry.counter(
+      'rivulet_producers_evicted_total',
+      'Producers forgotten because a partition remembers no more of them.',
+    ),
+    producersExpired: telemetry.counter(
+      'rivulet_producers_expired_total',
+      'Producers forgotten after producer.expiry.ms without a batch.',
+    ),
     commitTimeouts: telemetry.counter('rivulet_commit_timeouts_total', 'Produces answered COMMIT_TIMEOUT.'),
   };
 }

@@ -44,16 +44,30 @@ function judgeOne(table: ProducerTable, batches: readonly CheckedBatch[], index:
     if (earlier === undefined || earlier.producerId !== header.producerId) continue;
     // Sent again together with its predecessor: the table has both.
     if (verdict.kind === 'duplicate') return verdict;
-    const remembered = { baseSequence: earlier.baseSequence, recordCount: earlier.recordCount, baseOffset: offset(0), lastOffset: offset(0) };
+    const remembered = {
+      baseSequence: earlier.baseSequence,
+      recordCount: earlier.recordCount,
+      baseOffset: offset(0),
+      lastOffset: offset(0),
+    };
     const staged = judgeSequence({ epoch: earlier.producerEpoch, batches: [remembered] }, header);
     // The same batch twice in one request is no retry.
-    return staged.kind === 'duplicate' ? { kind: 'rejected', code: 'OUT_OF_ORDER_SEQUENCE', expectedSequence: header.baseSequence + header.recordCount } : staged;
+    return staged.kind === 'duplicate'
+      ? { kind: 'rejected', code: 'OUT_OF_ORDER_SEQUENCE', expectedSequence: header.baseSequence + header.recordCount }
+      : staged;
   }
   return verdict;
 }
 
 function mixed(): RequestVerdict {
-  return { kind: 'rejected', failure: { ok: false, code: 'INVALID_BATCH', message: 'some of the batches are in the log already: send them again as they were sent first' } };
+  return {
+    kind: 'rejected',
+    failure: {
+      ok: false,
+      code: 'INVALID_BATCH',
+      message: 'some of the batches are in the log already: send them again as they were sent first',
+    },
+  };
 }
 
 function failureOf(verdict: SequenceVerdict & { readonly kind: 'rejected' }): ProduceFailure {

@@ -88,6 +88,7 @@ async function* readRun(
         },
       );
       yield* found;
+      // oxlint-disable-next-line typescript/no-unnecessary-condition -- set by the callback, which narrowing does not see
       if (stop.kind !== 'stopped' || past) return;
       at = { position: stop.position, offset: stop.offset };
     }

@@ -48,7 +48,7 @@ export interface CheckOptions {
 
 export async function checkLog(deps: ToolDeps, target: LogTarget, options: CheckOptions = {}): Promise<LogReport> {
   const checker = new LogChecker(deps, target, await readLogFiles(deps, target.directory), options);
-  return checker.run();
+  return await checker.run();
 }
 
 const CHECKPOINT_FINDINGS: Readonly<Record<LogFiles['checkpoint']['kind'], FindingCode | undefined>> = {
@@ -206,39 +206,19 @@ class LogChecker {
       seal.state === 'good' && seal.value !== undefined && seal.value.nextOffset <= (nextBase ?? 0)
         ? seal.value.nextOffset
         : undefined;
-    const recoveryPoint = isLast ? (checkpoint?.recoveryPoint ?? base) : Number.POSITIVE_INFINITY;
     const wish: ScanWish = {
       path,
       baseOffset: base,
       boundary: sealedEnd ?? nextBase ?? (atRest === undefined ? undefined : checkpoint?.recoveryPoint),
       to: fileBytes,
-      recoveryPoint,
+      recoveryPoint: isLast ? (checkpoint?.recoveryPoint ?? base) : Number.POSITIVE_INFINITY,
       epochAtLeast: this.epochs.at(-1)?.epoch ?? -1,
       ...this.history(seal.value, checkpoint),
     };
-    const [offsets, times] = [
-      await this.readIndex(base, 'index', fileBytes),
-      await this.readIndex(base, 'timeindex', fileBytes),
-    ];
-    const indexes = new IndexCheck(offsets, times);
-    const visit = this.options.visit?.(base);
-    const scan = await scanSegment(this.deps, file, wish, (header, at, bytes, maxBefore) => {
-      indexes.note(header.baseOffset - base, at, maxBefore);
-      visit?.(header, at, bytes, maxBefore);
-    });
-    for (const entry of scan.epochs) if (entry.epoch > (this.epochs.at(-1)?.epoch ?? -1)) this.epochs.push(entry);
+    const { scan, indexes } = await this.scanWithIndexes(file, wish);
     const before = this.findings.length;
-    const gap =
-      sealedEnd !== undefined && nextBase !== undefined && sealedEnd < nextBase
-        ? { from: sealedEnd, to: nextBase }
-        : undefined;
     for (const fault of scan.faults) this.noteFault(path, fault, fileBytes, base, nextBase);
-    if (atRest?.crc !== undefined && scan.facts.crc !== undefined && scan.facts.crc !== atRest.crc)
-      this.add(
-        'CHECKPOINT_WRONG',
-        within(this.files.directory, 'checkpoint'),
-        `checksum of the active segment ${hex(scan.facts.crc)}, the checkpoint says ${hex(atRest.crc)}`,
-      );
+    this.noteCheckpointCrc(atRest?.crc, scan.facts.crc);
     this.noteTail(path, scan, fileBytes, isLast, atRest !== undefined);
     const hasIndexes = !isLast || atRest !== undefined;
     const clean = scan.faults.length === 0;
@@ -259,14 +239,38 @@ class LogChecker {
       interval: indexes.interval,
       isSound: this.findings.slice(before).every(({ severity }) => severity === 'note'),
     });
-    if (gap !== undefined)
+    if (sealedEnd !== undefined && nextBase !== undefined && sealedEnd < nextBase)
       this.noteLost(
         'SEGMENT_MISSING',
-        this.logPath(gap.from),
-        gap.from,
-        gap.to,
+        this.logPath(sealedEnd),
+        sealedEnd,
+        nextBase,
         'a segment between two others is gone',
       );
+  }
+
+  /** Reads the segment once, for its batches, its indexes and who else looks at them. */
+  private async scanWithIndexes(file: DiskFile, wish: ScanWish): Promise<{ scan: SegmentScan; indexes: IndexCheck }> {
+    const { baseOffset: base, to: fileBytes } = wish;
+    const offsets = await this.readIndex(base, 'index', fileBytes);
+    const times = await this.readIndex(base, 'timeindex', fileBytes);
+    const indexes = new IndexCheck(offsets, times);
+    const visit = this.options.visit?.(base);
+    const scan = await scanSegment(this.deps, file, wish, (header, at, bytes, maxBefore) => {
+      indexes.note(header.baseOffset - base, at, maxBefore);
+      visit?.(header, at, bytes, maxBefore);
+    });
+    for (const entry of scan.epochs) if (entry.epoch > (this.epochs.at(-1)?.epoch ?? -1)) this.epochs.push(entry);
+    return { scan, indexes };
+  }
+
+  private noteCheckpointCrc(said: number | undefined, found: number | undefined): void {
+    if (said === undefined || found === undefined || said === found) return;
+    this.add(
+      'CHECKPOINT_WRONG',
+      within(this.files.directory, 'checkpoint'),
+      `checksum of the active segment ${hex(found)}, the checkpoint says ${hex(said)}`,
+    );
   }
 
   /** Which epoch a batch must have: by the seal of its own segment, else by the checkpoint. */
@@ -387,7 +391,12 @@ class LogChecker {
     const offsets = { from, to };
     const known = this.files.knownLosses.some((loss) => loss.from <= from && to <= loss.to) && position === undefined;
     this.findings.push(
-      finding(known ? 'KNOWN_LOSS' : code, path, known ? 'marked by an earlier repair' : detail, position === undefined ? { offsets } : { offsets, position }),
+      finding(
+        known ? 'KNOWN_LOSS' : code,
+        path,
+        known ? 'marked by an earlier repair' : detail,
+        position === undefined ? { offsets } : { offsets, position },
+      ),
     );
   }
 

@@ -60,7 +60,7 @@ export async function undo(deps: ToolDeps, id: string | undefined): Promise<Jour
     const journal = await readJournal(deps, each);
     if (journal === undefined) continue;
     if (id === undefined && journal.state === 'undone') continue;
-    return undoRepair(deps, journal);
+    return await undoRepair(deps, journal);
   }
   throw new RepairRefused(id === undefined ? 'there is no repair to undo' : `there is no repair ${id}`);
 }

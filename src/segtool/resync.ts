@@ -64,7 +64,7 @@ export async function findNext(
     // Two bad batches whose headers agree: where the first one ends is known, and what its records hold is not looked at.
     if (await headersAgree(file, at, end, wish)) from = end;
   }
-  return search(deps, file, probe, { ...wish, from }, fits, strays);
+  return await search(deps, file, probe, { ...wish, from }, fits, strays);
 }
 
 function withoutBytes({ position: at, size, header, patches }: ProbedBatch): Stray {

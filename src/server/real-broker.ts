@@ -68,9 +68,11 @@ export async function startBroker(options: StartOptions = {}): Promise<Broker> {
     crc32c,
     compression,
     telemetry,
-    network: tcpNetwork({ onListenerError: (error) => {
-      telemetry.log('warn', 'listener.error', { reason: error.message });
-    } }),
+    network: tcpNetwork({
+      onListenerError: (error) => {
+        telemetry.log('warn', 'listener.error', { reason: error.message });
+      },
+    }),
     metadataStore: lmdbStore({ folder: resolve(dataDir, 'meta'), quarantine: resolve(dataDir, 'quarantine') }),
     bootId: (await readBootId()) ?? '',
     fatal: abortProcess,
@@ -90,7 +92,12 @@ export async function startBroker(options: StartOptions = {}): Promise<Broker> {
   return brokerOf(running, admin, dataDir, addon);
 }
 
-function brokerOf(running: RunningBroker, admin: AdminListener | undefined, dataDir: string, addon: NativeAddon): Broker {
+function brokerOf(
+  running: RunningBroker,
+  admin: AdminListener | undefined,
+  dataDir: string,
+  addon: NativeAddon,
+): Broker {
   const { listen, advertised, nodeId, clusterId, clean } = running;
   let closing: Promise<void> | undefined;
   const close = async (): Promise<void> => {
@@ -98,10 +105,24 @@ function brokerOf(running: RunningBroker, admin: AdminListener | undefined, data
     // Last, so that whoever watches sees the node draining.
     await admin?.close();
   };
-  return { listen, admin: admin?.address, advertised, nodeId, clusterId, dataDir, clean, trim: () => void addon.forgetProgram(), close: () => (closing ??= close()) };
+  return {
+    listen,
+    admin: admin?.address,
+    advertised,
+    nodeId,
+    clusterId,
+    dataDir,
+    clean,
+    trim: () => void addon.forgetProgram(),
+    close: () => (closing ??= close()),
+  };
 }
 
-async function openAdmin(config: BrokerConfig, telemetry: MeasuredTelemetry, running: RunningBroker): Promise<AdminListener | undefined> {
+async function openAdmin(
+  config: BrokerConfig,
+  telemetry: MeasuredTelemetry,
+  running: RunningBroker,
+): Promise<AdminListener | undefined> {
   if (config.adminListen === undefined) return undefined;
   const { host, port } = config.adminListen;
   const { core } = running;
@@ -110,10 +131,21 @@ async function openAdmin(config: BrokerConfig, telemetry: MeasuredTelemetry, run
       metricsText: () => telemetry.metricsText(),
       metricsContentType: telemetry.metricsContentType,
       healthy: () => ({ ok: true, detail: { nodeId: config.nodeId } }),
-      ready: () => ({ ok: !core.stopping, detail: { stopping: core.stopping, diskPressure: core.headroom.underPressure, metadataStore: !core.metadata.storeDisabled } }),
+      ready: () => ({
+        ok: !core.stopping,
+        detail: {
+          stopping: core.stopping,
+          diskPressure: core.headroom.underPressure,
+          metadataStore: !core.metadata.storeDisabled,
+        },
+      }),
     });
   } catch (error) {
-    throw new FatalError('LISTEN_FAILED', `Cannot serve metrics on ${host}:${String(port)}: ${error instanceof Error ? error.message : String(error)}. Name another place with --admin-listen, or none.`, error);
+    throw new FatalError(
+      'LISTEN_FAILED',
+      `Cannot serve metrics on ${host}:${String(port)}: ${error instanceof Error ? error.message : String(error)}. Name another place with --admin-listen, or none.`,
+      error,
+    );
   }
 }
 
@@ -139,14 +171,22 @@ async function pem(setting: string, path: string): Promise<string> {
   try {
     return await readFile(path, 'utf8');
   } catch (error) {
-    throw new ConfigError(setting, `--${setting} ${path} cannot be read: ${error instanceof Error ? error.message : String(error)}`);
+    throw new ConfigError(
+      setting,
+      `--${setting} ${path} cannot be read: ${error instanceof Error ? error.message : String(error)}`,
+    );
   }
 }
 
 /** Beside the sources, or beside the built library. */
 function findAddon(): string {
-  const places = ['../../native/build/rivulet.node', '../../../native/build/rivulet.node'].map((place) => fileURLToPath(new URL(place, import.meta.url)));
+  const places = ['../../native/build/rivulet.node', '../../../native/build/rivulet.node'].map((place) =>
+    fileURLToPath(new URL(place, import.meta.url)),
+  );
   const found = places.find((place) => existsSync(place));
-  if (found === undefined) throw new Error(`the native addon is at none of ${places.join(', ')}; build it with make -C native, or give addonPath`);
+  if (found === undefined)
+    throw new Error(
+      `the native addon is at none of ${places.join(', ')}; build it with make -C native, or give addonPath`,
+    );
   return found;
 }

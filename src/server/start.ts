@@ -1,5 +1,5 @@
 // Puts a broker together over any ports, in the order that recovery needs, and takes it apart in the reverse one.
-import { nodeId as asNodeId } from '../base/brands.ts';
+import { nodeId as asNodeId, type NodeId } from '../base/brands.ts';
 import { FatalError, type FatalReason } from '../base/fatal.ts';
 import { BrokerCore } from '../broker/broker.ts';
 import { BROKER_SETTINGS_DEFAULT, type BrokerPorts, type BrokerSettings } from '../broker/settings.ts';
@@ -48,7 +48,9 @@ export async function startBrokerOn(ports: ServerPorts, config: BrokerConfig): P
     return await build(ports, config, undo);
   } catch (error) {
     await undo.run().catch((second: unknown) => {
-      ports.telemetry.log('error', 'start.not-undone', { reason: second instanceof Error ? second.message : String(second) });
+      ports.telemetry.log('error', 'start.not-undone', {
+        reason: second instanceof Error ? second.message : String(second),
+      });
     });
     throw error;
   }
@@ -64,22 +66,44 @@ async function build(ports: ServerPorts, config: BrokerConfig, undo: Unwinding):
   // failed half-way, must leave it to the next one.
   let isSettled = store.clean;
   undo.add((orderly) => store.close({ clean: orderly && isSettled }));
-  const metaLog = await store.openMetaLog({ ...logConfig, segmentBytes: META_SEGMENT_BYTES, retentionMs: -1, retentionBytes: -1 });
+  const metaLog = await store.openMetaLog({
+    ...logConfig,
+    segmentBytes: META_SEGMENT_BYTES,
+    retentionMs: -1,
+    retentionBytes: -1,
+  });
   const metadata = await LocalMetadataLog.open(deps, metaLog, ports.metadataStore, { nodeId: config.nodeId });
   undo.add(() => metadata.close());
   const nodeId = asNodeId(config.nodeId);
-  const registration = { kind: 'RegisterNode', nodeId, diskId: store.diskId, incarnation: store.incarnation, clean: store.clean } as const;
-  const register = async (endpoint: Partial<Address>): Promise<void> => {
-    const outcome = await metadata.propose({ ...registration, ...endpoint });
-    if (!outcome.ok) throw new FatalError(outcome.code === 'STORAGE_FULL' ? 'DATA_DIR_UNUSABLE' : 'STORE_DAMAGED', `This node cannot be registered: ${outcome.code}: ${outcome.message}`);
-  };
-  await register({});
+  await register(metadata, store, nodeId, {});
   isSettled = true;
-  const topicDefaults: TopicDefaults = { 'segment.bytes': config.segmentBytes, 'retention.ms': config.retentionMs, 'retention.bytes': config.retentionBytes };
-  const replicas = await ReplicaManager.open({ deps, store, metadata, nodeId: config.nodeId, logConfig, topicDefaults });
+  const topicDefaults: TopicDefaults = {
+    'segment.bytes': config.segmentBytes,
+    'retention.ms': config.retentionMs,
+    'retention.bytes': config.retentionBytes,
+  };
+  const replicas = await ReplicaManager.open({
+    deps,
+    store,
+    metadata,
+    nodeId: config.nodeId,
+    logConfig,
+    topicDefaults,
+  });
   undo.add(() => replicas.close());
-  const identity = { clusterId: store.diskId, nodeId, softwareVersion: ports.softwareVersion, startedAt: clock.wallMs() };
-  const core = new BrokerCore({ settings: brokerSettingsOf(config, topicDefaults), identity, ports, metadata, replicas });
+  const identity = {
+    clusterId: store.diskId,
+    nodeId,
+    softwareVersion: ports.softwareVersion,
+    startedAt: clock.wallMs(),
+  };
+  const core = new BrokerCore({
+    settings: brokerSettingsOf(config, topicDefaults),
+    identity,
+    ports,
+    metadata,
+    replicas,
+  });
   await core.start();
   undo.add(() => core.close());
   const listener = await listen(ports, config, core);
@@ -87,7 +111,8 @@ async function build(ports: ServerPorts, config: BrokerConfig, undo: Unwinding):
   const advertised = advertisedOf(config, listener, ports.hostName);
   core.advertise(advertised);
   const known = metadata.image().nodes.get(config.nodeId);
-  if (known?.host !== advertised.host || known.port !== advertised.port) await register(advertised);
+  if (known?.host !== advertised.host || known.port !== advertised.port)
+    await register(metadata, store, nodeId, advertised);
   let closing: Promise<void> | undefined;
   return {
     listen: listener.address,
@@ -100,12 +125,32 @@ async function build(ports: ServerPorts, config: BrokerConfig, undo: Unwinding):
   };
 }
 
+/** Says that this node is there; after an unclean end that begins new epochs. Throws FatalError when it cannot be written. */
+async function register(
+  metadata: LocalMetadataLog,
+  store: Store,
+  nodeId: NodeId,
+  endpoint: Partial<Address>,
+): Promise<void> {
+  const { diskId, incarnation, clean } = store;
+  const outcome = await metadata.propose({ kind: 'RegisterNode', nodeId, diskId, incarnation, clean, ...endpoint });
+  if (!outcome.ok)
+    throw new FatalError(
+      outcome.code === 'STORAGE_FULL' ? 'DATA_DIR_UNUSABLE' : 'STORE_DAMAGED',
+      `This node cannot be registered: ${outcome.code}: ${outcome.message}`,
+    );
+}
+
 async function makeRoot(ports: ServerPorts, config: BrokerConfig): Promise<void> {
   try {
     await ports.disk.makeDirectory('');
   } catch (error) {
     if (!(error instanceof DiskError)) throw error;
-    throw new FatalError('DATA_DIR_UNUSABLE', `The data directory ${config.dataDir} cannot be made: ${error.message}`, error);
+    throw new FatalError(
+      'DATA_DIR_UNUSABLE',
+      `The data directory ${config.dataDir} cannot be made: ${error.message}`,
+      error,
+    );
   }
 }
 
@@ -114,7 +159,11 @@ async function listen(ports: ServerPorts, config: BrokerConfig, core: BrokerCore
   try {
     return await ports.network.listen(config.listen, core.accept, ports.tls);
   } catch (error) {
-    throw new FatalError('LISTEN_FAILED', `Cannot listen on ${host}:${String(port)}: ${error instanceof Error ? error.message : String(error)}`, error);
+    throw new FatalError(
+      'LISTEN_FAILED',
+      `Cannot listen on ${host}:${String(port)}: ${error instanceof Error ? error.message : String(error)}`,
+      error,
+    );
   }
 }
 

@@ -139,7 +139,8 @@ export class SimFile implements DiskFile {
       this.guardWrite('truncate');
       const { volume } = this.disk;
       const grown = size - this.file.current.size;
-      if (grown > volume.capacityBytes - volume.usedBytes) this.disk.fail('no-space', 'truncate', this.path, 'no space left on device');
+      if (grown > volume.capacityBytes - volume.usedBytes)
+        this.disk.fail('no-space', 'truncate', this.path, 'no space left on device');
       volume.setSize(this.file, size);
       volume.pending.push({ kind: 'truncate', file: this.file, path: this.path, size });
     });
@@ -173,7 +174,10 @@ function dropPages(volume: Volume, file: FileNode, from: number, end: number): v
   const pending = volume.pendingOf(file);
   for (let page = Math.floor(from / PAGE_BYTES); page * PAGE_BYTES < end; page += 1) {
     const at = page * PAGE_BYTES;
-    const dirty = pending.some((operation) => operation.kind === 'write' && operation.at < at + PAGE_BYTES && at < operation.at + operation.bytes.length);
+    const dirty = pending.some(
+      (operation) =>
+        operation.kind === 'write' && operation.at < at + PAGE_BYTES && at < operation.at + operation.bytes.length,
+    );
     if (dirty) continue;
     file.resident.delete(page);
     file.current.copyFrom(file.durable, at, at + PAGE_BYTES);

@@ -31,15 +31,24 @@ export class SimMapping implements Mapping {
   private check(at: number, length: number): void {
     this.disk.alive();
     assert(this.mapped, `${this.path} is unmapped`);
-    assert(at >= 0 && length >= 0 && at + length <= this.bytes, `range [${String(at)}, +${String(length)}) is outside the mapping of ${this.path}`);
+    assert(
+      at >= 0 && length >= 0 && at + length <= this.bytes,
+      `range [${String(at)}, +${String(length)}) is outside the mapping of ${this.path}`,
+    );
   }
 
   slice(at: Position, length: number): MappedSlice {
     this.check(at, length);
     const { file, disk } = this;
-    assert(at + length <= file.current.size, `touching ${this.path} at ${String(at + length)}, beyond its end ${String(file.current.size)} (SIGBUS)`);
+    assert(
+      at + length <= file.current.size,
+      `touching ${this.path} at ${String(at + length)}, beyond its end ${String(file.current.size)} (SIGBUS)`,
+    );
     if (!this.resident(at, length)) disk.blockingTouches += 1;
-    assert(file.unreadable(at, length) === undefined, `touching an unreadable sector of ${this.path} through a mapping (SIGBUS)`);
+    assert(
+      file.unreadable(at, length) === undefined,
+      `touching an unreadable sector of ${this.path} through a mapping (SIGBUS)`,
+    );
     file.touch(at, length);
     let view = Uint8Array.from(file.current.view(at, length));
     const slice: LiveSlice = { at, view };

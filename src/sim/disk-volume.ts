@@ -98,11 +98,29 @@ export type TreeNode = FileNode | DirectoryNode;
 
 /** Operations that a power cut may undo, wholly or partly. `path` is the name at the time, for printing. */
 export type PendingOperation =
-  | { readonly kind: 'write'; readonly file: FileNode; readonly path: string; readonly at: number; readonly bytes: Uint8Array }
+  | {
+      readonly kind: 'write';
+      readonly file: FileNode;
+      readonly path: string;
+      readonly at: number;
+      readonly bytes: Uint8Array;
+    }
   /** The file got longer (by a write or an allocation). */
-  | { readonly kind: 'grow'; readonly file: FileNode; readonly path: string; readonly size: number; readonly allocated: boolean }
+  | {
+      readonly kind: 'grow';
+      readonly file: FileNode;
+      readonly path: string;
+      readonly size: number;
+      readonly allocated: boolean;
+    }
   | { readonly kind: 'truncate'; readonly file: FileNode; readonly path: string; readonly size: number }
-  | { readonly kind: 'link'; readonly directory: DirectoryNode; readonly path: string; readonly name: string; readonly node: TreeNode }
+  | {
+      readonly kind: 'link';
+      readonly directory: DirectoryNode;
+      readonly path: string;
+      readonly name: string;
+      readonly node: TreeNode;
+    }
   | { readonly kind: 'unlink'; readonly directory: DirectoryNode; readonly path: string; readonly name: string }
   | {
       readonly kind: 'rename';
@@ -132,7 +150,11 @@ export type Survival =
   /** Bit i: the i-th sector that the write touches survives. */
   | { readonly sectors: bigint };
 
-export type CrashChoice = 'random' | 'lose-all' | 'keep-all' | ((operation: PendingOperation, index: number) => Survival);
+export type CrashChoice =
+  | 'random'
+  | 'lose-all'
+  | 'keep-all'
+  | ((operation: PendingOperation, index: number) => Survival);
 
 export function describePending(operation: PendingOperation): string {
   switch (operation.kind) {
@@ -281,9 +303,11 @@ export class Volume {
         if ('directory' in operation && operation.directory === target && !chosen.has(operation)) {
           chosen.add(operation);
           // A rename to another folder is one transaction of the journal: its second half brings the first, and what it is built on.
-          if (operation.kind === 'unlink-moved' && this.pending.includes(operation.link)) add(operation.link.directory, operation.link);
+          if (operation.kind === 'unlink-moved' && this.pending.includes(operation.link))
+            add(operation.link.directory, operation.link);
           // A directory has one name at any time: its first half brings the second too.
-          const second = operation.kind === 'link' && operation.node.kind === 'directory' ? this.secondHalf(operation) : undefined;
+          const second =
+            operation.kind === 'link' && operation.node.kind === 'directory' ? this.secondHalf(operation) : undefined;
           if (second !== undefined) add(second.directory, second);
         }
         if (operation === upTo) return;
@@ -294,7 +318,8 @@ export class Volume {
   }
 
   private secondHalf(link: PendingOperation): (PendingOperation & { readonly kind: 'unlink-moved' }) | undefined {
-    for (const operation of this.pending) if (operation.kind === 'unlink-moved' && operation.link === link) return operation;
+    for (const operation of this.pending)
+      if (operation.kind === 'unlink-moved' && operation.link === link) return operation;
     return undefined;
   }
 
@@ -371,11 +396,13 @@ export class Volume {
       if (operation.kind === 'unlink-moved' && operation.link.node.kind === 'directory') {
         // Both halves or none.
         const { durable } = directoryCopy(operation.directory);
-        if (!lost.has(operation.link) && durable.get(operation.name) === copies.get(operation.link.node.id)) durable.delete(operation.name);
+        if (!lost.has(operation.link) && durable.get(operation.name) === copies.get(operation.link.node.id))
+          durable.delete(operation.name);
         continue;
       }
       const keys = namesOf(operation).map((name) => `${String(operation.directory.id)}/${name}`);
-      const blocked = keys.some((key) => stopped.has(key)) || (operation.kind === 'unlink-moved' && lost.has(operation.link));
+      const blocked =
+        keys.some((key) => stopped.has(key)) || (operation.kind === 'unlink-moved' && lost.has(operation.link));
       if (survival[index] !== 'kept' || blocked) {
         for (const key of keys) stopped.add(key);
         lost.add(operation);
@@ -416,7 +443,8 @@ function applyToContent(content: Content, operation: PendingOperation): void {
 
 function applyToDirectory(operation: PendingOperation): void {
   if (operation.kind === 'link') operation.directory.durable.set(operation.name, operation.node);
-  else if (operation.kind === 'unlink' || operation.kind === 'unlink-moved') operation.directory.durable.delete(operation.name);
+  else if (operation.kind === 'unlink' || operation.kind === 'unlink-moved')
+    operation.directory.durable.delete(operation.name);
   else if (operation.kind === 'rename') {
     operation.directory.durable.delete(operation.from);
     operation.directory.durable.set(operation.to, operation.node);

@@ -51,7 +51,10 @@ const SYNC_LATENCY: Latency = [0.3, 3];
 
 function checkPath(path: string): void {
   const parts = path.split('/');
-  assert(path === '' || parts.every((part) => part !== '' && part !== '.' && part !== '..'), `not a relative path: ${path}`);
+  assert(
+    path === '' || parts.every((part) => part !== '' && part !== '.' && part !== '..'),
+    `not a relative path: ${path}`,
+  );
 }
 
 function splitPath(path: string): { readonly folder: string; readonly name: string } {
@@ -116,7 +119,11 @@ export class SimDisk implements Disk {
 
   /** The disk after a power cut now, while this view goes on. The choices of 'random' come from `random`. */
   fork(choice: CrashChoice, random: SeededRandom = this.crashes): SimDisk {
-    return new SimDisk(this.scheduler, { ...this.options, capacityBytes: this.volume.capacityBytes }, this.volume.afterCrash(choice, random));
+    return new SimDisk(
+      this.scheduler,
+      { ...this.options, capacityBytes: this.volume.capacityBytes },
+      this.volume.afterCrash(choice, random),
+    );
   }
 
   /** Bit i set: the i-th pending operation survives whole; clear: it is lost. */
@@ -214,7 +221,8 @@ export class SimDisk implements Disk {
         continue;
       }
       const names = [...node.current.keys()].toSorted().toReversed();
-      for (const name of names) stack.push([path === '' ? name : `${path}/${name}`, node.current.get(name) as TreeNode]);
+      for (const name of names)
+        stack.push([path === '' ? name : `${path}/${name}`, node.current.get(name) as TreeNode]);
     }
   }
 
@@ -236,11 +244,17 @@ export class SimDisk implements Disk {
   }
 
   /** `effect` happens when the operation ends, on its own event; a dead process's operations never end. */
-  later<Value>(operation: DiskOperation, path: string, effect: (fault: DiskFault | undefined) => Value): Promise<Value> {
+  later<Value>(
+    operation: DiskOperation,
+    path: string,
+    effect: (fault: DiskFault | undefined) => Value,
+  ): Promise<Value> {
     return new Promise((resolve, reject) => {
       if (this.retired) return;
       const fault = this.faults.match(operation, path);
-      const [least, most] = this.options.latency?.[operation] ?? (operation === 'sync' || operation === 'syncdir' ? SYNC_LATENCY : DEFAULT_LATENCY);
+      const [least, most] =
+        this.options.latency?.[operation] ??
+        (operation === 'sync' || operation === 'syncdir' ? SYNC_LATENCY : DEFAULT_LATENCY);
       const delay = least + this.latencies.unit() * (most - least) + (fault?.stallMs ?? 0);
       this.scheduler.after(delay, this.owner, `disk ${operation} ${path}`, () => {
         if (this.retired) return;
@@ -292,9 +306,20 @@ export class SimDisk implements Disk {
     return node;
   }
 
-  private link(folder: string, directory: DirectoryNode, name: string, node: TreeNode): PendingOperation & { readonly kind: 'link' } {
+  private link(
+    folder: string,
+    directory: DirectoryNode,
+    name: string,
+    node: TreeNode,
+  ): PendingOperation & { readonly kind: 'link' } {
     this.volume.attach(directory, name, node);
-    const operation = { kind: 'link', directory, path: folder === '' ? name : `${folder}/${name}`, name, node } as const;
+    const operation = {
+      kind: 'link',
+      directory,
+      path: folder === '' ? name : `${folder}/${name}`,
+      name,
+      node,
+    } as const;
     this.volume.pending.push(operation);
     return operation;
   }
@@ -372,7 +397,8 @@ export class SimDisk implements Disk {
       const targetDirectory = this.directoryAt(target.folder, 'rename');
       const replaced = targetDirectory.current.get(target.name);
       if (from === to) return;
-      if (node.kind === 'directory' && `${to}/`.startsWith(`${from}/`)) this.fail('io', 'rename', from, 'a directory cannot go into itself');
+      if (node.kind === 'directory' && `${to}/`.startsWith(`${from}/`))
+        this.fail('io', 'rename', from, 'a directory cannot go into itself');
       if (replaced !== undefined && (replaced.kind === 'directory' || node.kind === 'directory')) {
         this.fail('exists', 'rename', to, 'only a file can be replaced, by a file');
       }
@@ -390,7 +416,14 @@ export class SimDisk implements Disk {
     if (from === to) {
       this.volume.attach(to, target.name, node);
       this.volume.detach(from, name);
-      this.volume.pending.push({ kind: 'rename', directory: from, path: target.folder, from: name, to: target.name, node });
+      this.volume.pending.push({
+        kind: 'rename',
+        directory: from,
+        path: target.folder,
+        from: name,
+        to: target.name,
+        node,
+      });
       return;
     }
     const link = this.link(target.folder, to, target.name, node);

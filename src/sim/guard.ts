@@ -6,7 +6,12 @@ function forbidden(name: string): never {
   throw new Error(`${name} was used inside a simulation: take it from a port`);
 }
 
-function replace<Target extends object>(target: Target, name: keyof Target & string, label: string, value?: unknown): Restore {
+function replace<Target extends object>(
+  target: Target,
+  name: keyof Target & string,
+  label: string,
+  value?: unknown,
+): Restore {
   const before = Object.getOwnPropertyDescriptor(target, name);
   Object.defineProperty(target, name, {
     configurable: true,

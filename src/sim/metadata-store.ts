@@ -56,7 +56,12 @@ export class SimMetadataStore implements MetadataStore {
   crash(choice: 'random' | 'lose-last' | 'keep' = 'random'): SimMetadataStore {
     this.state = 'gone';
     const random = this.scheduler.random.stream(`metadata store crash ${this.owner} ${String(this.scheduler.steps)}`);
-    const keeps = choice === 'random' ? random.below(this.files.recent.length + 1) : choice === 'keep' ? this.files.recent.length : 0;
+    const keeps =
+      choice === 'random'
+        ? random.below(this.files.recent.length + 1)
+        : choice === 'keep'
+          ? this.files.recent.length
+          : 0;
     const durable = keeps === 0 ? this.files.durable : this.files.recent[keeps - 1];
     return new SimMetadataStore(this.scheduler, this.owner, { ...this.files, durable, recent: [] });
   }
@@ -121,7 +126,10 @@ export class SimMetadataStore implements MetadataStore {
   }
 
   apply(appliedIndex: number, changes: readonly StoreChange[]): Promise<void> {
-    const copies = changes.map(({ key, value }) => ({ key, value: value === undefined ? undefined : Uint8Array.from(value) }));
+    const copies = changes.map(({ key, value }) => ({
+      key,
+      value: value === undefined ? undefined : Uint8Array.from(value),
+    }));
     return this.write('apply', () => {
       const entries = new Map(this.visible()?.entries);
       for (const { key, value } of copies) {

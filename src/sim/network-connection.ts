@@ -292,7 +292,8 @@ export class SimConnection implements Connection {
   }
 
   private scheduleRead(): void {
-    if (this.reading || this.paused || this.handler === undefined || (this.inbound.length === 0 && !this.finArrived)) return;
+    if (this.reading || this.paused || this.handler === undefined || (this.inbound.length === 0 && !this.finArrived))
+      return;
     this.reading = true;
     this.to.scheduler.after(0, this.to.owner, `network read ${this.remoteLabel}`, () => {
       this.reading = false;

@@ -115,7 +115,9 @@ export class SimNetwork {
 
   /** Breaks every connection between the two; each side gets a part of what was on the way, then an error. */
   reset(one: string, other: string): number {
-    const hit = this.pairs.filter(({ from, to }) => (from.name === one && to.name === other) || (from.name === other && to.name === one));
+    const hit = this.pairs.filter(
+      ({ from, to }) => (from.name === one && to.name === other) || (from.name === other && to.name === one),
+    );
     for (const { near } of hit) near.breakDown('the connection broke');
     return hit.length;
   }

@@ -269,7 +269,9 @@ export class Scheduler {
         if (await this.step(untilMs)) continue;
         const waiting = this.nextEvent();
         throw new StuckError(
-          waiting === undefined ? 'nothing left to happen, yet the promise is pending' : `still pending after ${String(boundMs)} ms`,
+          waiting === undefined
+            ? 'nothing left to happen, yet the promise is pending'
+            : `still pending after ${String(boundMs)} ms`,
         );
       }
     });

@@ -185,7 +185,7 @@ export class LogState {
   private announce(): void {
     if (this.announcing || this.onAdvance === undefined) return;
     this.announcing = true;
-    void Promise.resolve().then(() => {
+    queueMicrotask(() => {
       this.announcing = false;
       if (!this.health.failed) this.onAdvance?.();
     });

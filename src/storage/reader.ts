@@ -122,6 +122,7 @@ export class Reader {
       const damage = state.damageAt(next);
       if (damage !== undefined) return true;
       await state.health.guard('reading a segment failed', () => mapped.mapping.populate(position(at), length));
+      // oxlint-disable-next-line typescript/no-unnecessary-condition -- changed by others while this waited
       if (segment.removed || segment.mapped !== mapped || state.generation !== generation) return true;
       const step = this.verifyPiece(mapped, at, next, length, at + length === end);
       if (step.kind === 'fault') {

@@ -21,6 +21,7 @@ export async function scrubLog(
       bytes += await scrubSegment(state, segment, bytesPerSecond);
     } catch (error) {
       // Retention was faster.
+      // oxlint-disable-next-line typescript/no-unnecessary-condition -- changed by others while this waited
       if (!segment.removed || !isNotFound(error)) throw error;
     }
   }

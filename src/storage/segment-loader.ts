@@ -19,6 +19,7 @@ export async function loadFacts(state: LogState, segment: Segment): Promise<void
   if (segment.facts !== undefined) return;
   const seal = await readSeal(state, segment);
   // Read meanwhile by somebody else, or removed.
+  // oxlint-disable-next-line typescript/no-unnecessary-condition -- changed by others while this waited
   if (segment.facts !== undefined || segment.removed) return;
   if (seal === undefined) await rebuildSegment(state, segment);
   else segment.facts = seal.facts;
@@ -68,6 +69,7 @@ export async function loadForReading(state: LogState, segment: Segment): Promise
     segment.index = undefined;
     await loadIndex(state, segment);
   }
+  // oxlint-disable-next-line typescript/no-unnecessary-condition -- changed by others while this waited
   if (segment.removed) {
     segment.index = undefined;
     return;

@@ -1,7 +1,14 @@
 // The sync marks of an active segment: written before each fdatasync of it, read when the log is opened after a crash. See
 // format/sync-mark.ts for what they are for.
 import { position, type Offset } from '../base/brands.ts';
-import { encodeSyncMark, newestSyncMark, SYNC_MARK_BYTES, SYNC_MARKS_BYTES, syncMarksAt, type SyncMark } from '../format/sync-mark.ts';
+import {
+  encodeSyncMark,
+  newestSyncMark,
+  SYNC_MARK_BYTES,
+  SYNC_MARKS_BYTES,
+  syncMarksAt,
+  type SyncMark,
+} from '../format/sync-mark.ts';
 import type { DiskFile } from '../ports/disk.ts';
 import type { StorageDeps } from './config.ts';
 import { isPressure } from './health.ts';

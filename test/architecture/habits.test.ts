@@ -33,8 +33,23 @@ describe('files', () => {
 
 describe('repository', () => {
   test('the top level holds only what was asked for', () => {
-    const allowed = ['package.json', 'package-lock.json', 'tsconfig.json', 'src', 'native', 'bench', 'test', 'build.sh', 'README.md', 'docs', 'LICENSE', 'examples'];
-    const tracked = execFileSync('git', ['ls-tree', '--name-only', 'HEAD'], { cwd: ROOT, encoding: 'utf8' }).trim().split('\n');
+    const allowed = [
+      'package.json',
+      'package-lock.json',
+      'tsconfig.json',
+      'src',
+      'native',
+      'bench',
+      'test',
+      'build.sh',
+      'README.md',
+      'docs',
+      'LICENSE',
+      'examples',
+    ];
+    const tracked = execFileSync('git', ['ls-tree', '--name-only', 'HEAD'], { cwd: ROOT, encoding: 'utf8' })
+      .trim()
+      .split('\n');
     expect(tracked.filter((name) => !name.startsWith('.') && !allowed.includes(name))).toEqual([]);
   });
   test('the lock file names no download addresses', () => {
@@ -66,6 +81,8 @@ describe('registries', () => {
   test('every test folder mirrors a source folder or is a kind of test', () => {
     const kinds = ['architecture', 'conformance', 'crash', 'golden', 'process'];
     const folders = readdirSync(join(ROOT, 'test'), { withFileTypes: true }).filter((entry) => entry.isDirectory());
-    expect(folders.map(({ name }) => name).filter((name) => !kinds.includes(name) && !existsSync(join(ROOT, 'src', name)))).toEqual([]);
+    expect(
+      folders.map(({ name }) => name).filter((name) => !kinds.includes(name) && !existsSync(join(ROOT, 'src', name))),
+    ).toEqual([]);
   });
 });

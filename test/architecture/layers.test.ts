@@ -41,7 +41,9 @@ const files = sources('src').filter(({ path }) => path !== 'src/pure-globals.d.t
 
 describe('imports', () => {
   test('every folder of src is in the table', () => {
-    expect([...new Set(files.map(({ path }) => groupOf(path)))].filter((group) => TABLE[group] === undefined)).toEqual([]);
+    expect([...new Set(files.map(({ path }) => groupOf(path)))].filter((group) => TABLE[group] === undefined)).toEqual(
+      [],
+    );
   });
 
   test('every import is one that the table allows', () => {
@@ -50,7 +52,8 @@ describe('imports', () => {
       const group = groupOf(file.path);
       for (const target of importsOf(file)) {
         if (!target.startsWith('.')) {
-          if (!(OUTSIDE[group] ?? []).some((allowed) => allowed.test(target))) forbidden.push(`${file.path}: ${target}`);
+          if (!(OUTSIDE[group] ?? []).some((allowed) => allowed.test(target)))
+            forbidden.push(`${file.path}: ${target}`);
           continue;
         }
         const into = groupOf(normalize(join(dirname(file.path), target)));
@@ -90,7 +93,8 @@ describe('imports', () => {
       const file = byPath.get(path);
       if (file === undefined || seen.has(path)) continue;
       seen.add(path);
-      for (const target of importsOf(file)) if (target.startsWith('.')) waiting.push(normalize(join(dirname(path), target)));
+      for (const target of importsOf(file))
+        if (target.startsWith('.')) waiting.push(normalize(join(dirname(path), target)));
     }
     expect(seen.size).toBeGreaterThan(50);
     expect([...seen].filter((path) => groupOf(path) === 'sim')).toEqual([]);
@@ -100,11 +104,15 @@ describe('imports', () => {
 describe('purity', () => {
   const pure = files.filter(({ path }) => PURE.includes(groupOf(path)));
   test('pure folders name nothing asynchronous, random or timed', () => {
-    const banned = /\b(async|await|Promise|Date|setTimeout|setInterval|queueMicrotask|performance|process|Buffer|Math\.random)\b/;
+    const banned =
+      /\b(async|await|Promise|Date|setTimeout|setInterval|queueMicrotask|performance|process|Buffer|Math\.random)\b/;
     const found = pure.flatMap(({ path, code }) =>
       code
         .split('\n')
-        .map((line, index) => ({ line: line.replace(/'[^']*'|`[^`]*`|"[^"]*"/g, ''), at: `${path}:${String(index + 1)}` }))
+        .map((line, index) => ({
+          line: line.replace(/'[^']*'|`[^`]*`|"[^"]*"/g, ''),
+          at: `${path}:${String(index + 1)}`,
+        }))
         .filter(({ line }) => banned.test(line))
         .map(({ at }) => at),
     );
@@ -114,7 +122,9 @@ describe('purity', () => {
   test('only ports read clocks, chance and timers', () => {
     const banned = /\b(Date\.now|new Date\(\)|performance\.now|Math\.random|setTimeout|setInterval)\b/;
     const allowed = ['platform', 'host', 'sim', 'cli'];
-    const found = files.filter(({ path, code }) => !allowed.includes(groupOf(path)) && banned.test(code)).map(({ path }) => path);
+    const found = files
+      .filter(({ path, code }) => !allowed.includes(groupOf(path)) && banned.test(code))
+      .map(({ path }) => path);
     expect(found).toEqual([]);
   });
 });
@@ -123,7 +133,11 @@ describe('what a CommonJS bundle cannot have', () => {
   test('no top-level await, and import.meta only where a bundle never gets to', () => {
     const found = files
       .filter(({ path }) => groupOf(path) !== 'sim')
-      .filter(({ path, code }) => /^(?:const .* = )?await /m.test(code) || (code.includes('import.meta') && !['src/platform/checksum.ts', 'src/server/real-broker.ts'].includes(path)))
+      .filter(
+        ({ path, code }) =>
+          /^(?:const .* = )?await /m.test(code) ||
+          (code.includes('import.meta') && !['src/platform/checksum.ts', 'src/server/real-broker.ts'].includes(path)),
+      )
       .map(({ path }) => path);
     expect(found).toEqual([]);
   });

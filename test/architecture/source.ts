@@ -33,7 +33,12 @@ function withoutComments(text: string): string {
 /** Every module a file names: static, type-only, re-exported, dynamic, required. */
 export function importsOf(file: SourceFile): readonly string[] {
   const found: string[] = [];
-  const patterns = [/\bfrom\s*['"]([^'"\s]+)['"]/g, /\bimport\s*['"]([^'"]+)['"]/g, /\bimport\s*\(\s*['"`]([^'"`]+)['"`]/g, /\brequire\s*\(\s*['"`]([^'"`]+)['"`]/g];
+  const patterns = [
+    /\bfrom\s*['"]([^'"\s]+)['"]/g,
+    /\bimport\s*['"]([^'"]+)['"]/g,
+    /\bimport\s*\(\s*['"`]([^'"`]+)['"`]/g,
+    /\brequire\s*\(\s*['"`]([^'"`]+)['"`]/g,
+  ];
   for (const pattern of patterns) for (const match of file.code.matchAll(pattern)) found.push(match[1] ?? '');
   return found;
 }

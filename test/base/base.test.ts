@@ -58,7 +58,8 @@ describe('error registry', () => {
 
 describe('isTopicName', () => {
   test('no path can be made of an accepted name', () => {
-    for (const bad of ['', '.', '..', 'a/b', 'a\\b', 'a\0b', 'ü', ' ', 'x'.repeat(250), 'a\n']) expect(isTopicName(bad)).toBe(false);
+    for (const bad of ['', '.', '..', 'a/b', 'a\\b', 'a\0b', 'ü', ' ', 'x'.repeat(250), 'a\n'])
+      expect(isTopicName(bad)).toBe(false);
     for (const good of ['a', 'A.b_c-9', '...', 'x'.repeat(249)]) expect(isTopicName(good)).toBe(true);
   });
 });
@@ -66,20 +67,24 @@ describe('isTopicName', () => {
 describe('Ring', () => {
   test('it behaves as a bounded queue under any sequence of operations', () => {
     fc.assert(
-      fc.property(fc.integer({ min: 1, max: 40 }), fc.array(fc.option(fc.nat(), { nil: undefined })), (capacity, operations) => {
-        const ring = new Ring<number>(capacity);
-        const model: number[] = [];
-        for (const value of operations) {
-          if (value === undefined) expect(ring.shift()).toBe(model.shift());
-          else {
-            expect(ring.push(value)).toBe(model.length < capacity);
-            if (model.length < capacity) model.push(value);
+      fc.property(
+        fc.integer({ min: 1, max: 40 }),
+        fc.array(fc.option(fc.nat(), { nil: undefined })),
+        (capacity, operations) => {
+          const ring = new Ring<number>(capacity);
+          const model: number[] = [];
+          for (const value of operations) {
+            if (value === undefined) expect(ring.shift()).toBe(model.shift());
+            else {
+              expect(ring.push(value)).toBe(model.length < capacity);
+              if (model.length < capacity) model.push(value);
+            }
+            expect(ring.length).toBe(model.length);
+            expect(ring.peek()).toBe(model[0]);
+            expect(ring.full).toBe(model.length === capacity);
           }
-          expect(ring.length).toBe(model.length);
-          expect(ring.peek()).toBe(model[0]);
-          expect(ring.full).toBe(model.length === capacity);
-        }
-      }),
+        },
+      ),
     );
   });
 });

@@ -28,7 +28,9 @@ describe('varint', () => {
     );
   });
   test('the edges of each length take the bytes that the format says', () => {
-    expect([0, -1, 63, -64, 64, -65, 8191, 8192, 2 ** 31 - 1, -(2 ** 31)].map(varintSize)).toEqual([1, 1, 1, 1, 2, 2, 2, 3, 5, 5]);
+    expect([0, -1, 63, -64, 64, -65, 8191, 8192, 2 ** 31 - 1, -(2 ** 31)].map(varintSize)).toEqual([
+      1, 1, 1, 1, 2, 2, 2, 3, 5, 5,
+    ]);
   });
   test('known bytes of the public encoding', () => {
     expect([...new ByteWriter(2).varint(150).finish()]).toEqual([0xac, 0x02]);
@@ -51,7 +53,9 @@ describe('varlong', () => {
   test('it agrees with varint where both can say the value', () => {
     fc.assert(
       fc.property(int32, (value) => {
-        expect(new ByteWriter(varlongSize(value)).varlong(value).finish()).toEqual(new ByteWriter(varintSize(value)).varint(value).finish());
+        expect(new ByteWriter(varlongSize(value)).varlong(value).finish()).toEqual(
+          new ByteWriter(varintSize(value)).varint(value).finish(),
+        );
       }),
     );
   });
@@ -73,7 +77,8 @@ describe('i64', () => {
       fc.property(fc.bigInt({ min: -(2n ** 63n), max: 2n ** 63n - 1n }), (value) => {
         const bytes = new Uint8Array(8);
         new DataView(bytes.buffer).setBigInt64(0, value);
-        const expected = Number.isSafeInteger(Number(value)) && BigInt(Number(value)) === value ? Number(value) : undefined;
+        const expected =
+          Number.isSafeInteger(Number(value)) && BigInt(Number(value)) === value ? Number(value) : undefined;
         expect(readI64(bytes, 0)).toBe(expected);
       }),
     );
@@ -100,15 +105,19 @@ describe('ByteReader', () => {
   test('any bytes give values or DecodeError, and it never reads past the end', () => {
     const reads = ['u8', 'u16', 'u32', 'i32', 'i64', 'bool', 'varint', 'varlong', 'string'] as const;
     fc.assert(
-      fc.property(fc.uint8Array({ maxLength: 40 }), fc.array(fc.constantFrom(...reads), { maxLength: 12 }), (bytes, operations) => {
-        const reader = new ByteReader(bytes);
-        try {
-          for (const operation of operations) reader[operation]();
-        } catch (error) {
-          expect(error).toBeInstanceOf(DecodeError);
-        }
-        expect(reader.at).toBeLessThanOrEqual(bytes.length);
-      }),
+      fc.property(
+        fc.uint8Array({ maxLength: 40 }),
+        fc.array(fc.constantFrom(...reads), { maxLength: 12 }),
+        (bytes, operations) => {
+          const reader = new ByteReader(bytes);
+          try {
+            for (const operation of operations) reader[operation]();
+          } catch (error) {
+            expect(error).toBeInstanceOf(DecodeError);
+          }
+          expect(reader.at).toBeLessThanOrEqual(bytes.length);
+        },
+      ),
     );
   });
   test('a count that cannot fit is refused before anything is made', () => {

@@ -4,7 +4,16 @@ import { crc32cTable } from '../../src/base/checksum.ts';
 import { BATCH_BYTES_MAX, FRAME_BYTES_MAX, UNAUTHENTICATED_FRAME_BYTES_MAX } from '../../src/base/limits.ts';
 import type { TopicId } from '../../src/base/brands.ts';
 import { writeU16, writeU32 } from '../../src/base/bytes.ts';
-import { ATTRIBUTES_AT, BATCH_HEADER_BYTES, BATCH_LENGTH_AT, CRC_AT, CRC_COVERS_FROM, LAST_OFFSET_DELTA_AT, MAGIC_AT, RECORD_COUNT_AT } from '../../src/format/batch.ts';
+import {
+  ATTRIBUTES_AT,
+  BATCH_HEADER_BYTES,
+  BATCH_LENGTH_AT,
+  CRC_AT,
+  CRC_COVERS_FROM,
+  LAST_OFFSET_DELTA_AT,
+  MAGIC_AT,
+  RECORD_COUNT_AT,
+} from '../../src/format/batch.ts';
 import { createTopicV1, encodeRequestFrame, OPERATION, parseSpoken } from '../../src/protocol/index.ts';
 import { batchOf, joined, produceBody, type RawClient } from './raw-client.ts';
 import { RealNode } from './real-node.ts';
@@ -44,7 +53,9 @@ function header(length: number, operation: number, version = 1, flags = 0): Uint
   return bytes;
 }
 
-async function lastWords(raw: RawClient): Promise<{ readonly code: string | undefined; readonly message: string | undefined }> {
+async function lastWords(
+  raw: RawClient,
+): Promise<{ readonly code: string | undefined; readonly message: string | undefined }> {
   const { failure, operation } = await raw.answer(0);
   expect(operation).toBe(0);
   await raw.closed();
@@ -58,7 +69,12 @@ test.each([
   ['an answer', header(8, 1, 1, 1), 'MALFORMED_FRAME', /flags/],
   ['HTTP', new TextEncoder().encode('GET / HTTP/1.1\r\nHost: broker\r\n\r\n'), 'FRAME_TOO_LARGE', /HTTP/],
   ['TLS', Uint8Array.from([0x16, 3, 1, 2, 0, 1, 0, 1, 252, 3, 3, 0]), 'FRAME_TOO_LARGE', /TLS/],
-  ['garbage', Uint8Array.from({ length: 4096 }, (_, index) => (index * 197 + 91) & 0xff), 'FRAME_TOO_LARGE', /frame length/],
+  [
+    'garbage',
+    Uint8Array.from({ length: 4096 }, (_, index) => (index * 197 + 91) & 0xff),
+    'FRAME_TOO_LARGE',
+    /frame length/,
+  ],
 ])('frame %s: the last words say so, and the connection ends', async (_what, bytes, code, message) => {
   const raw = await node.client();
   raw.send(bytes);
@@ -86,18 +102,31 @@ test('unknown operation and version: refused with what is spoken', async () => {
   expect((await client.refused('Fetch', [], 200)).code).toBe('UNSUPPORTED_VERSION');
 });
 
-test.each(['Metadata', 'Produce', 'Fetch', 'ListOffsets', 'InitProducer', 'CreateTopic', 'AlterTopic', 'DeleteTopic', 'ClusterStatus', 'Hello'] as const)(
-  '%s with a body that does not follow its grammar: refused, and the connection goes on',
-  async (name) => {
-    const failure = await client.refused(name, [Uint8Array.of(0xff, 0xff, 0xff, 0xff, 7)]);
-    expect(failure.code).toBe('MALFORMED_REQUEST');
-    expect(failure.message).toMatch(/at byte/);
-    await client.metadata([]);
-  },
-);
+test.each([
+  'Metadata',
+  'Produce',
+  'Fetch',
+  'ListOffsets',
+  'InitProducer',
+  'CreateTopic',
+  'AlterTopic',
+  'DeleteTopic',
+  'ClusterStatus',
+  'Hello',
+] as const)('%s with a body that does not follow its grammar: refused, and the connection goes on', async (name) => {
+  const failure = await client.refused(name, [Uint8Array.of(0xff, 0xff, 0xff, 0xff, 7)]);
+  expect(failure.code).toBe('MALFORMED_REQUEST');
+  expect(failure.message).toMatch(/at byte/);
+  await client.metadata([]);
+});
 
 test('request cut off by the end of its connection: forgotten', async () => {
-  const body = joined(encodeRequestFrame({ operation: OPERATION.Produce.operation, version: 1, correlationId: 1 }, produceBody(topicId, batchOf(['never']))));
+  const body = joined(
+    encodeRequestFrame(
+      { operation: OPERATION.Produce.operation, version: 1, correlationId: 1 },
+      produceBody(topicId, batchOf(['never'])),
+    ),
+  );
   client.send(body.subarray(0, body.length - 3));
   client.end();
   await client.closed();
@@ -112,18 +141,104 @@ function spoilt(change: (batch: Uint8Array) => void, sealed: boolean): Uint8Arra
 }
 
 test.each([
-  ['flipped bit', spoilt((batch) => { batch[batch.length - 2] = (batch[batch.length - 2] ?? 0) ^ 1; }, false), 'CORRUPT_BATCH', /checksum/],
-  ['magic of another version', spoilt((batch) => { batch[MAGIC_AT] = 1; }, true), 'INVALID_BATCH', /magic/],
-  ['length that lies upwards', spoilt((batch) => { writeU32(batch, BATCH_LENGTH_AT, batch.length + 100); }, true), 'INVALID_BATCH', /short/],
-  ['length that lies downwards', spoilt((batch) => { writeU32(batch, BATCH_LENGTH_AT, 10); }, true), 'INVALID_BATCH', /length/],
-  ['negative length', spoilt((batch) => { writeU32(batch, BATCH_LENGTH_AT, 0xffff_ffff); }, true), 'INVALID_BATCH', /length/],
-  ['unknown codec', spoilt((batch) => { writeU16(batch, ATTRIBUTES_AT, 5); }, true), 'UNKNOWN_CODEC', /codec 5/],
-  ['unknown attributes', spoilt((batch) => { writeU16(batch, ATTRIBUTES_AT, 0x4000); }, true), 'INVALID_BATCH', /attribute/],
-  ['control bit', spoilt((batch) => { writeU16(batch, ATTRIBUTES_AT, 0x20); }, true), 'INVALID_BATCH', /control/],
-  ['record count that lies upwards', spoilt((batch) => { writeU32(batch, RECORD_COUNT_AT, 4); writeU32(batch, LAST_OFFSET_DELTA_AT, 3); }, true), 'INVALID_BATCH', /record/],
-  ['record count that lies downwards', spoilt((batch) => { writeU32(batch, RECORD_COUNT_AT, 2); writeU32(batch, LAST_OFFSET_DELTA_AT, 1); }, true), 'INVALID_BATCH', /record/],
-  ['last offset delta that is not dense', spoilt((batch) => { writeU32(batch, LAST_OFFSET_DELTA_AT, 9); }, true), 'INVALID_BATCH', /delta/],
-  ['offset delta inside a record that is not dense', spoilt((batch) => { batch[BATCH_HEADER_BYTES + 3] = 8; }, true), 'INVALID_BATCH', /record 0/],
+  [
+    'flipped bit',
+    spoilt((batch) => {
+      batch[batch.length - 2] = (batch[batch.length - 2] ?? 0) ^ 1;
+    }, false),
+    'CORRUPT_BATCH',
+    /checksum/,
+  ],
+  [
+    'magic of another version',
+    spoilt((batch) => {
+      batch[MAGIC_AT] = 1;
+    }, true),
+    'INVALID_BATCH',
+    /magic/,
+  ],
+  [
+    'length that lies upwards',
+    spoilt((batch) => {
+      writeU32(batch, BATCH_LENGTH_AT, batch.length + 100);
+    }, true),
+    'INVALID_BATCH',
+    /short/,
+  ],
+  [
+    'length that lies downwards',
+    spoilt((batch) => {
+      writeU32(batch, BATCH_LENGTH_AT, 10);
+    }, true),
+    'INVALID_BATCH',
+    /length/,
+  ],
+  [
+    'negative length',
+    spoilt((batch) => {
+      writeU32(batch, BATCH_LENGTH_AT, 0xffff_ffff);
+    }, true),
+    'INVALID_BATCH',
+    /length/,
+  ],
+  [
+    'unknown codec',
+    spoilt((batch) => {
+      writeU16(batch, ATTRIBUTES_AT, 5);
+    }, true),
+    'UNKNOWN_CODEC',
+    /codec 5/,
+  ],
+  [
+    'unknown attributes',
+    spoilt((batch) => {
+      writeU16(batch, ATTRIBUTES_AT, 0x4000);
+    }, true),
+    'INVALID_BATCH',
+    /attribute/,
+  ],
+  [
+    'control bit',
+    spoilt((batch) => {
+      writeU16(batch, ATTRIBUTES_AT, 0x20);
+    }, true),
+    'INVALID_BATCH',
+    /control/,
+  ],
+  [
+    'record count that lies upwards',
+    spoilt((batch) => {
+      writeU32(batch, RECORD_COUNT_AT, 4);
+      writeU32(batch, LAST_OFFSET_DELTA_AT, 3);
+    }, true),
+    'INVALID_BATCH',
+    /record/,
+  ],
+  [
+    'record count that lies downwards',
+    spoilt((batch) => {
+      writeU32(batch, RECORD_COUNT_AT, 2);
+      writeU32(batch, LAST_OFFSET_DELTA_AT, 1);
+    }, true),
+    'INVALID_BATCH',
+    /record/,
+  ],
+  [
+    'last offset delta that is not dense',
+    spoilt((batch) => {
+      writeU32(batch, LAST_OFFSET_DELTA_AT, 9);
+    }, true),
+    'INVALID_BATCH',
+    /delta/,
+  ],
+  [
+    'offset delta inside a record that is not dense',
+    spoilt((batch) => {
+      batch[BATCH_HEADER_BYTES + 3] = 8;
+    }, true),
+    'INVALID_BATCH',
+    /record 0/,
+  ],
   ['half a header', spoilt(() => undefined, false).subarray(0, 30), 'INVALID_BATCH', /short/],
   ['bytes behind the batch', joined([batchOf(['fine']), Uint8Array.of(1, 2, 3)]), 'INVALID_BATCH', /batch 1/],
 ])('Produce of a batch with %s: refused whole, with the reason', async (_what, batch, code, message) => {
@@ -141,14 +256,23 @@ test('Produce of a batch over max.batch.bytes: BATCH_TOO_LARGE with the limit', 
 });
 
 test('Produce with more batches than a request may hold: refused', async () => {
-  const failure = await client.refused('Produce', produceBody(topicId, joined(Array.from({ length: 1025 }, () => batchOf(['x'])))));
+  const failure = await client.refused(
+    'Produce',
+    produceBody(topicId, joined(Array.from({ length: 1025 }, () => batchOf(['x'])))),
+  );
   expect(failure.message).toMatch(/at most 1024/);
 });
 
 test('Produce to what is not there: refused with the reason', async () => {
-  expect((await client.refused('Produce', produceBody('ab'.repeat(16) as TopicId, batchOf(['x'])))).code).toBe('UNKNOWN_TOPIC');
-  expect((await client.refused('Produce', produceBody(topicId, batchOf(['x']), { partition: 5 }))).code).toBe('UNKNOWN_PARTITION');
-  expect((await client.refused('Produce', produceBody(topicId, batchOf(['x']), { leaderEpoch: 9 as never }))).code).toBe('UNKNOWN_LEADER_EPOCH');
+  expect((await client.refused('Produce', produceBody('ab'.repeat(16) as TopicId, batchOf(['x'])))).code).toBe(
+    'UNKNOWN_TOPIC',
+  );
+  expect((await client.refused('Produce', produceBody(topicId, batchOf(['x']), { partition: 5 }))).code).toBe(
+    'UNKNOWN_PARTITION',
+  );
+  expect(
+    (await client.refused('Produce', produceBody(topicId, batchOf(['x']), { leaderEpoch: 9 as never }))).code,
+  ).toBe('UNKNOWN_LEADER_EPOCH');
 });
 
 test('Produce by an unknown producer in mid-sequence: refused with the sequence that would be taken', async () => {
@@ -157,19 +281,44 @@ test('Produce by an unknown producer in mid-sequence: refused with the sequence 
   expect([failure.code, failure.facts['expectedSequence']]).toEqual(['UNKNOWN_PRODUCER', 0]);
 });
 
-test.each(['', '.', '..', 'a/b', '../../etc/passwd', 'nul\0inside', 'x'.repeat(250), 'x'.repeat(300), 'ümlaut', 'sp ace'])(
-  'CreateTopic named %j: INVALID_TOPIC_NAME',
-  async (name) => {
-    const body = createTopicV1.encodeRequest({ name, partitions: 1, replicas: 0, config: [], validateOnly: false, ifNotExists: true, timeoutMs: 1000 });
-    expect((await client.refused('CreateTopic', body)).code).toBe('INVALID_TOPIC_NAME');
-    const { topics } = await client.metadata([name]);
-    expect(topics[0]?.failure?.code).toBe('INVALID_TOPIC_NAME');
-  },
-);
+test.each([
+  '',
+  '.',
+  '..',
+  'a/b',
+  '../../etc/passwd',
+  'nul\0inside',
+  'x'.repeat(250),
+  'x'.repeat(300),
+  'ümlaut',
+  'sp ace',
+])('CreateTopic named %j: INVALID_TOPIC_NAME', async (name) => {
+  const body = createTopicV1.encodeRequest({
+    name,
+    partitions: 1,
+    replicas: 0,
+    config: [],
+    validateOnly: false,
+    ifNotExists: true,
+    timeoutMs: 1000,
+  });
+  expect((await client.refused('CreateTopic', body)).code).toBe('INVALID_TOPIC_NAME');
+  const { topics } = await client.metadata([name]);
+  expect(topics[0]?.failure?.code).toBe('INVALID_TOPIC_NAME');
+});
 
 test('CreateTopic with impossible numbers and settings: refused with the one that is wrong', async () => {
   const ask = async (given: Partial<createTopicV1.CreateTopicRequest>): Promise<string> => {
-    const request = { name: 'other', partitions: 1, replicas: 0, config: [], validateOnly: false, ifNotExists: false, timeoutMs: 1000, ...given };
+    const request = {
+      name: 'other',
+      partitions: 1,
+      replicas: 0,
+      config: [],
+      validateOnly: false,
+      ifNotExists: false,
+      timeoutMs: 1000,
+      ...given,
+    };
     const { code, facts } = await client.refused('CreateTopic', createTopicV1.encodeRequest(request));
     return `${code} ${String(facts['setting'] ?? '')}`.trim();
   };

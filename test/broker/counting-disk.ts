@@ -10,7 +10,9 @@ export interface SliceCount {
 
 export function countingDisk(disk: Disk): { readonly disk: Disk; readonly slices: SliceCount } {
   const slices: SliceCount = { live: 0, taken: 0, twice: 0 };
-  const counted = wrap(disk, { open: async (path: string, mode: Parameters<Disk['open']>[1]) => countingFile(await disk.open(path, mode), slices) });
+  const counted = wrap(disk, {
+    open: async (path: string, mode: Parameters<Disk['open']>[1]) => countingFile(await disk.open(path, mode), slices),
+  });
   return { disk: counted, slices };
 }
 

@@ -64,10 +64,21 @@ test('Fetch: without data answers empty when its time is up', async () => {
 test('Fetch: many partitions share its bound, and the first batch comes whole', async () => {
   const client = await node.greeted();
   const topicId = await client.createTopic('readings', { partitions: 3 });
-  for (let partition = 0; partition < 3; partition += 1) await client.produce(topicId, batchOf(['x'.repeat(5000)]), { partition });
-  const wanted = [0, 1, 2].map((partition) => ({ topicId, partition, fetchOffset: 0 as never, currentLeaderEpoch: -1 as never, lastFetchedEpoch: -1 as never, maxBytes: 1_000_000 }));
+  for (let partition = 0; partition < 3; partition += 1)
+    await client.produce(topicId, batchOf(['x'.repeat(5000)]), { partition });
+  const wanted = [0, 1, 2].map((partition) => ({
+    topicId,
+    partition,
+    fetchOffset: 0 as never,
+    currentLeaderEpoch: -1 as never,
+    lastFetchedEpoch: -1 as never,
+    maxBytes: 1_000_000,
+  }));
   const ask = async (maxBytes: number): Promise<number[]> => {
-    const body = await client.call('Fetch', fetchV1.encodeRequest({ waitMs: 0, minBytes: 0, maxBytes, partitions: wanted }));
+    const body = await client.call(
+      'Fetch',
+      fetchV1.encodeRequest({ waitMs: 0, minBytes: 0, maxBytes, partitions: wanted }),
+    );
     return value(fetchV1.decodeResponse(body)).partitions.map(({ batches }) => joined(batches).length);
   };
   const [whole] = await ask(1);

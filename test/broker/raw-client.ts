@@ -6,8 +6,20 @@ import { crc32cTable } from '../../src/base/checksum.ts';
 import { encodeBatch, type BatchInput } from '../../src/format/records.ts';
 import type { Connection, ConnectionHandler, Network } from '../../src/ports/network.ts';
 import {
-  createTopicV1, decodeAnswer, encodeRequestFrame, fetchV1, FrameReader, helloV1, listOffsetsV1, metadataV1, OPERATION, produceV1,
-  type Failure, type Frame, type OperationName, type Pieces,
+  createTopicV1,
+  decodeAnswer,
+  encodeRequestFrame,
+  fetchV1,
+  FrameReader,
+  helloV1,
+  listOffsetsV1,
+  metadataV1,
+  OPERATION,
+  produceV1,
+  type Failure,
+  type Frame,
+  type OperationName,
+  type Pieces,
 } from '../../src/protocol/index.ts';
 
 export interface RawAnswer {
@@ -105,16 +117,23 @@ export class RawClient {
   /** Returns the correlation id. */
   request(name: OperationName, body: Pieces, version = 1): number {
     this.correlation += 1;
-    this.send(joined(encodeRequestFrame({ operation: OPERATION[name].operation, version, correlationId: this.correlation }, body)));
+    this.send(
+      joined(
+        encodeRequestFrame({ operation: OPERATION[name].operation, version, correlationId: this.correlation }, body),
+      ),
+    );
     return this.correlation;
   }
 
   /** The answer to a request, or the last words of the connection (correlation id 0, unless others are asked for). */
   answer(correlationId: number): Promise<RawAnswer> {
-    return this.until(() => {
-      const at = this.answers.findIndex((each) => each.correlationId === correlationId);
-      return at < 0 ? undefined : this.answers.splice(at, 1)[0];
-    }, `an answer to request ${String(correlationId)}`);
+    return this.until(
+      () => {
+        const at = this.answers.findIndex((each) => each.correlationId === correlationId);
+        return at < 0 ? undefined : this.answers.splice(at, 1)[0];
+      },
+      `an answer to request ${String(correlationId)}`,
+    );
   }
   async closed(): Promise<void> {
     await this.until(() => (this.isClosed ? true : undefined), 'the end of the connection');
@@ -134,12 +153,30 @@ export class RawClient {
   }
 
   async hello(): Promise<helloV1.HelloResponse> {
-    const body = helloV1.encodeRequest({ protocolMin: 1, protocolMax: 1, clientId: 'raw', softwareName: 'test', softwareVersion: '1', authentication: undefined });
+    const body = helloV1.encodeRequest({
+      protocolMin: 1,
+      protocolMax: 1,
+      clientId: 'raw',
+      softwareName: 'test',
+      softwareVersion: '1',
+      authentication: undefined,
+    });
     return value(helloV1.decodeResponse(await this.call('Hello', body)));
   }
   async createTopic(name: string, given: Partial<createTopicV1.CreateTopicRequest> = {}): Promise<TopicId> {
-    const request = { name, partitions: 1, replicas: 0, config: [], validateOnly: false, ifNotExists: false, timeoutMs: 10_000, ...given };
-    const { topicId } = value(createTopicV1.decodeResponse(await this.call('CreateTopic', createTopicV1.encodeRequest(request))));
+    const request = {
+      name,
+      partitions: 1,
+      replicas: 0,
+      config: [],
+      validateOnly: false,
+      ifNotExists: false,
+      timeoutMs: 10_000,
+      ...given,
+    };
+    const { topicId } = value(
+      createTopicV1.decodeResponse(await this.call('CreateTopic', createTopicV1.encodeRequest(request))),
+    );
     if (topicId === undefined) throw new Error('no topic id');
     return topicId;
   }
@@ -147,15 +184,23 @@ export class RawClient {
     const request = { topics: { kind: 'names', names }, autoCreate, includeConfig: false } as const;
     return value(metadataV1.decodeResponse(await this.call('Metadata', metadataV1.encodeRequest(request))));
   }
-  async produce(topicId: TopicId, batches: Uint8Array, given: Partial<produceV1.ProduceRequest> = {}): Promise<produceV1.ProduceResponse> {
+  async produce(
+    topicId: TopicId,
+    batches: Uint8Array,
+    given: Partial<produceV1.ProduceRequest> = {},
+  ): Promise<produceV1.ProduceResponse> {
     return value(produceV1.decodeResponse(await this.call('Produce', produceBody(topicId, batches, given))));
   }
   async fetch(topicId: TopicId, fetchOffset: number, given: FetchWish = {}): Promise<fetchV1.FetchedPartition> {
-    const { partitions } = value(fetchV1.decodeResponse(await this.call('Fetch', fetchBody(topicId, fetchOffset, given))));
+    const { partitions } = value(
+      fetchV1.decodeResponse(await this.call('Fetch', fetchBody(topicId, fetchOffset, given))),
+    );
     return first(partitions);
   }
   async listOffset(topicId: TopicId, target: listOffsetsV1.OffsetTarget): Promise<number> {
-    const body = listOffsetsV1.encodeRequest({ partitions: [{ topicId, partition: 0, currentLeaderEpoch: NO_EPOCH, target }] });
+    const body = listOffsetsV1.encodeRequest({
+      partitions: [{ topicId, partition: 0, currentLeaderEpoch: NO_EPOCH, target }],
+    });
     const { partitions } = value(listOffsetsV1.decodeResponse(await this.call('ListOffsets', body)));
     return first(partitions).offset ?? -1;
   }
@@ -236,16 +281,39 @@ export interface FetchWish {
 
 export function fetchBody(topicId: TopicId, fetchOffset: number, given: FetchWish = {}): Pieces {
   const { waitMs = 0, minBytes = 0, maxBytes = 1024 * 1024, partition = 0 } = given;
-  const wanted = { topicId, partition, fetchOffset: offset(fetchOffset), currentLeaderEpoch: NO_EPOCH, lastFetchedEpoch: NO_EPOCH, maxBytes };
+  const wanted = {
+    topicId,
+    partition,
+    fetchOffset: offset(fetchOffset),
+    currentLeaderEpoch: NO_EPOCH,
+    lastFetchedEpoch: NO_EPOCH,
+    maxBytes,
+  };
   return fetchV1.encodeRequest({ waitMs, minBytes, maxBytes, partitions: [wanted] });
 }
 
-export function produceBody(topicId: TopicId, batches: Uint8Array, given: Partial<produceV1.ProduceRequest> = {}): Pieces {
-  return produceV1.encodeRequest({ topicId, partition: 0, leaderEpoch: NO_EPOCH, acks: 'committed', timeoutMs: 10_000, ...given, batches });
+export function produceBody(
+  topicId: TopicId,
+  batches: Uint8Array,
+  given: Partial<produceV1.ProduceRequest> = {},
+): Pieces {
+  return produceV1.encodeRequest({
+    topicId,
+    partition: 0,
+    leaderEpoch: NO_EPOCH,
+    acks: 'committed',
+    timeoutMs: 10_000,
+    ...given,
+    batches,
+  });
 }
 
 /** A batch of text records. */
-export function batchOf(texts: readonly string[], given: Omit<BatchInput, 'records'> = {}, timestamp = 1000): Uint8Array<ArrayBuffer> {
+export function batchOf(
+  texts: readonly string[],
+  given: Omit<BatchInput, 'records'> = {},
+  timestamp = 1000,
+): Uint8Array<ArrayBuffer> {
   const records = texts.map((text) => ({ timestamp, key: null, value: new TextEncoder().encode(text) }));
   return encodeBatch({ records, producerId: NO_PRODUCER, ...given }, crc32cTable);
 }
@@ -254,7 +322,11 @@ export function joined(pieces: Pieces): Uint8Array {
   return new Uint8Array(Buffer.concat(pieces));
 }
 
-export function value<Value>(decoded: { readonly ok: true; readonly value: Value } | { readonly ok: false; readonly fault: { readonly message: string } }): Value {
+export function value<Value>(
+  decoded:
+    | { readonly ok: true; readonly value: Value }
+    | { readonly ok: false; readonly fault: { readonly message: string } },
+): Value {
   if (!decoded.ok) throw new Error(`the answer does not follow its grammar: ${decoded.fault.message}`);
   return decoded.value;
 }

@@ -67,7 +67,14 @@ export class RealNode {
       softwareVersion: 'test',
       ...options.ports,
     };
-    const config = configOf({ listen: { host: '127.0.0.1', port: 0 }, adminListen: undefined, segmentBytes: 256 * 1024, minFreeBytes: 0, dataDir: this.root, ...options.config });
+    const config = configOf({
+      listen: { host: '127.0.0.1', port: 0 },
+      adminListen: undefined,
+      segmentBytes: 256 * 1024,
+      minFreeBytes: 0,
+      dataDir: this.root,
+      ...options.config,
+    });
     this.current = await startBrokerOn(ports, config);
   }
 
@@ -93,7 +100,8 @@ export class RealNode {
   async remove(): Promise<{ readonly leaked: number; readonly twice: number; readonly taken: number }> {
     await this.stop();
     rmSync(this.root, { recursive: true, force: true });
-    const sum = (pick: (count: SliceCount) => number): number => this.slices.reduce((total, count) => total + pick(count), 0);
+    const sum = (pick: (count: SliceCount) => number): number =>
+      this.slices.reduce((total, count) => total + pick(count), 0);
     return { leaked: sum(({ live }) => live), twice: sum(({ twice }) => twice), taken: sum(({ taken }) => taken) };
   }
 }

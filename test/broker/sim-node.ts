@@ -64,7 +64,14 @@ export class SimNode {
       softwareVersion: 'test',
       ...others,
     };
-    const config = configOf({ listen: { host: 'node', port: PORT }, insecure: true, adminListen: undefined, segmentBytes: 256 * 1024, minFreeBytes: 0, ...given });
+    const config = configOf({
+      listen: { host: 'node', port: PORT },
+      insecure: true,
+      adminListen: undefined,
+      segmentBytes: 256 * 1024,
+      minFreeBytes: 0,
+      ...given,
+    });
     this.current = await startBrokerOn(ports, config);
   }
 
@@ -84,7 +91,11 @@ export class SimNode {
 }
 
 /** Runs the work on a broker, stops it, and holds that nothing is left over. */
-export function withSimNode(work: (node: SimNode) => Promise<void>, config: Partial<BrokerConfig> = {}, ports: Partial<ServerPorts> = {}): Promise<SimNode> {
+export function withSimNode(
+  work: (node: SimNode) => Promise<void>,
+  config: Partial<BrokerConfig> = {},
+  ports: Partial<ServerPorts> = {},
+): Promise<SimNode> {
   const node = new SimNode();
   return node.scheduler.drive(async () => {
     await node.start(config, ports);

@@ -16,13 +16,15 @@ describe('values of flags', () => {
   test('whole numbers: what is not one within the range is refused by the name of the flag', () => {
     const parse = wholeNumber('--max', 0, 10);
     expect(parse('10')).toBe(10);
-    for (const bad of ['', '-1', '11', '1.5', '1e3', 'x', '0x10', ' 1']) expect(() => parse(bad), bad).toThrow(/--max needs a whole number from 0 to 10/);
+    for (const bad of ['', '-1', '11', '1.5', '1e3', 'x', '0x10', ' 1'])
+      expect(() => parse(bad), bad).toThrow(/--max needs a whole number from 0 to 10/);
   });
   test('--from: words, offsets and times', () => {
     expect(startPosition('earliest')).toBe('earliest');
     expect(startPosition('42')).toBe(42);
     expect(startPosition('2026-12-01T08:00:00Z')).toEqual({ timestamp: Date.UTC(2026, 11, 1, 8) });
-    for (const bad of ['yesterday', '-1', '', '2026-13-01', '12:00']) expect(() => startPosition(bad), bad).toThrow(UsageError);
+    for (const bad of ['yesterday', '-1', '', '2026-13-01', '12:00'])
+      expect(() => startPosition(bad), bad).toThrow(UsageError);
   });
   test('--separator: escapes, and bytes of any text', () => {
     const parse = separator('--separator');
@@ -42,7 +44,15 @@ describe('values of flags', () => {
     expect(() => parse('=x')).toThrow(UsageError);
   });
   test('--format: fields, and an unknown one is refused', () => {
-    const record = { topic: 't', partition: 1, offset: 2, timestamp: 3, key: null, value: Buffer.from('v'), headers: [] };
+    const record = {
+      topic: 't',
+      partition: 1,
+      offset: 2,
+      timestamp: 3,
+      key: null,
+      value: Buffer.from('v'),
+      headers: [],
+    };
     const format = compileFormat(Buffer.from('%t/%p@%o %T [%k] %s %S%%\n'));
     expect(Buffer.concat([...(format?.(record) ?? [])]).toString()).toBe('t/1@2 3 [] v 1%\n');
     expect(compileFormat(Buffer.from('%q'))).toBeUndefined();
@@ -56,8 +66,16 @@ describe('settings of serve', () => {
     try {
       const file = join(folder, 'config.json');
       writeFileSync(file, JSON.stringify({ 'segment-bytes': '1MiB', fsync: 'never', 'max-connections': 7 }));
-      const settings = serveSettings({ config: file, fsync: 'interval' }, { RIVULET_FSYNC: 'always', RIVULET_SEGMENT_BYTES: '2MiB' });
-      expect(settings).toMatchObject({ fsync: 'interval', segmentBytes: 2 * 1024 * 1024, maxConnections: 7, groupCommitLinger: 0 });
+      const settings = serveSettings(
+        { config: file, fsync: 'interval' },
+        { RIVULET_FSYNC: 'always', RIVULET_SEGMENT_BYTES: '2MiB' },
+      );
+      expect(settings).toMatchObject({
+        fsync: 'interval',
+        segmentBytes: 2 * 1024 * 1024,
+        maxConnections: 7,
+        groupCommitLinger: 0,
+      });
       writeFileSync(file, JSON.stringify({ 'segment-bites': 1 }));
       expect(() => serveSettings({ config: file }, {})).toThrow(/segment-bites/);
       writeFileSync(file, '{');
@@ -68,7 +86,9 @@ describe('settings of serve', () => {
   });
   test('a bad value names its setting and where it came from', () => {
     expect(() => serveSettings({ fsync: 'sometimes' }, {})).toThrow(/--fsync is "sometimes"/);
-    expect(() => serveSettings({}, { RIVULET_FSYNC_INTERVAL: 'soon' })).toThrow(/fsync-interval.*RIVULET_FSYNC_INTERVAL/);
+    expect(() => serveSettings({}, { RIVULET_FSYNC_INTERVAL: 'soon' })).toThrow(
+      /fsync-interval.*RIVULET_FSYNC_INTERVAL/,
+    );
     expect(() => serveSettings({ listen: '0.0.0.0:9400' }, {})).toThrow(/--insecure/);
   });
   test('each setting has a variable of its own', () => {
@@ -92,6 +112,14 @@ describe('errors of the command line', () => {
 
 describe('table', () => {
   test('numbers to the right, text to the left, no blanks at line ends', () => {
-    expect(table(['NAME', 'N'], [['a', '1'], ['long-name', '20']])).toBe('NAME        N\na           1\nlong-name  20');
+    expect(
+      table(
+        ['NAME', 'N'],
+        [
+          ['a', '1'],
+          ['long-name', '20'],
+        ],
+      ),
+    ).toBe('NAME        N\na           1\nlong-name  20');
   });
 });

@@ -3,7 +3,11 @@ import { describe, expect, test } from 'vitest';
 import { CommandError } from '../../src/cli/failure.ts';
 import { RecordSplitter } from '../../src/cli/record-splitter.ts';
 
-function split(chunks: readonly Buffer[], separator: Buffer, recordBytesMax = 1_000_000): { records: string[]; rest: string | undefined } {
+function split(
+  chunks: readonly Buffer[],
+  separator: Buffer,
+  recordBytesMax = 1_000_000,
+): { records: string[]; rest: string | undefined } {
   const splitter = new RecordSplitter({ separator, recordBytesMax });
   const records: string[] = [];
   for (const chunk of chunks) {
@@ -26,18 +30,25 @@ function model(input: Buffer, separator: Buffer): { records: string[]; rest: str
 
 describe('RecordSplitter', () => {
   test('it agrees with splitting the whole input, however it is cut into chunks', () => {
-    const bytes = fc.array(fc.constantFrom(0x61, 0x0a, 0x0d, 0x00), { maxLength: 60 }).map((values) => Buffer.from(values));
+    const bytes = fc
+      .array(fc.constantFrom(0x61, 0x0a, 0x0d, 0x00), { maxLength: 60 })
+      .map((values) => Buffer.from(values));
     const separators = fc.constantFrom('\n', '\r\n', '\0', 'a', '\n\n', 'a\na').map((text) => Buffer.from(text));
     fc.assert(
-      fc.property(bytes, separators, fc.array(fc.integer({ min: 1, max: 7 }), { minLength: 1 }), (input, separator, sizes) => {
-        const chunks: Buffer[] = [];
-        for (let at = 0, turn = 0; at < input.length; turn += 1) {
-          const size = sizes[turn % sizes.length] ?? 1;
-          chunks.push(Buffer.from(input.subarray(at, at + size)));
-          at += size;
-        }
-        expect(split(chunks, separator)).toEqual(model(input, separator));
-      }),
+      fc.property(
+        bytes,
+        separators,
+        fc.array(fc.integer({ min: 1, max: 7 }), { minLength: 1 }),
+        (input, separator, sizes) => {
+          const chunks: Buffer[] = [];
+          for (let at = 0, turn = 0; at < input.length; turn += 1) {
+            const size = sizes[turn % sizes.length] ?? 1;
+            chunks.push(Buffer.from(input.subarray(at, at + size)));
+            at += size;
+          }
+          expect(split(chunks, separator)).toEqual(model(input, separator));
+        },
+      ),
       { numRuns: 1000 },
     );
   });
@@ -46,13 +57,19 @@ describe('RecordSplitter', () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 200 }), (input) => {
         const { records, rest } = split([Buffer.from(input)], Buffer.from('\n'));
-        expect(Buffer.from(records.map((record) => `${record}\n`).join('') + (rest ?? ''), 'latin1').equals(Buffer.from(input))).toBe(true);
+        expect(
+          Buffer.from(records.map((record) => `${record}\n`).join('') + (rest ?? ''), 'latin1').equals(
+            Buffer.from(input),
+          ),
+        ).toBe(true);
       }),
     );
   });
 
   test('a record over the limit is refused by its number, and not kept growing', () => {
-    expect(() => split([Buffer.from('ok\n'), Buffer.alloc(600, 0x61), Buffer.alloc(600, 0x61)], Buffer.from('\n'), 1000)).toThrow(/record 2 of the input/);
+    expect(() =>
+      split([Buffer.from('ok\n'), Buffer.alloc(600, 0x61), Buffer.alloc(600, 0x61)], Buffer.from('\n'), 1000),
+    ).toThrow(/record 2 of the input/);
     expect(() => split([Buffer.alloc(1001, 0x61)], Buffer.from('\n'), 1000)).toThrow(CommandError);
     expect(split([Buffer.alloc(1000, 0x61), Buffer.from('\n')], Buffer.from('\n'), 1000).records).toHaveLength(1);
   });

@@ -16,10 +16,16 @@ afterEach(async () => {
   for (const resource of owned.splice(0).reverse()) await resource.stop();
 });
 
-async function begin(options: FakeOptions): Promise<{ broker: FakeBroker; client: Awaited<ReturnType<typeof connectWith>> }> {
+async function begin(
+  options: FakeOptions,
+): Promise<{ broker: FakeBroker; client: Awaited<ReturnType<typeof connectWith>> }> {
   const broker = await FakeBroker.start(options);
   owned.push(broker);
-  const client = await connectWith(ports, { servers: [broker.server], reconnectBackoffMs: 1, reconnectBackoffMaxMs: 4 }, 1);
+  const client = await connectWith(
+    ports,
+    { servers: [broker.server], reconnectBackoffMs: 1, reconnectBackoffMaxMs: 4 },
+    1,
+  );
   owned.push({ stop: async () => await client.close({ timeoutMs: 100 }) });
   return { broker, client };
 }
@@ -29,7 +35,13 @@ const IDENTITY = { producerId: -1, producerEpoch: -1, baseSequence: -1 };
 
 function batchOf(values: readonly string[], change?: (bytes: Uint8Array) => void): Uint8Array {
   const writer = new BatchWriter(pool, 1000);
-  for (const value of values) writer.append(Buffer.from(`k${value}`), Buffer.from(value), [{ key: Buffer.from('h'), value: Buffer.from(value) }], 5000 + Number(value));
+  for (const value of values)
+    writer.append(
+      Buffer.from(`k${value}`),
+      Buffer.from(value),
+      [{ key: Buffer.from('h'), value: Buffer.from(value) }],
+      5000 + Number(value),
+    );
   const bytes = writer.seal('none', compression).slice();
   change?.(bytes);
   identify(bytes, IDENTITY, crc32c);
@@ -38,7 +50,9 @@ function batchOf(values: readonly string[], change?: (bytes: Uint8Array) => void
 
 function fill(broker: FakeBroker, count: number, perBatch: number, partition = 0): void {
   for (let start = 0; start < count; start += perBatch) {
-    broker.partition('t', partition).append(batchOf(Array.from({ length: perBatch }, (_, index) => String(start + index))));
+    broker
+      .partition('t', partition)
+      .append(batchOf(Array.from({ length: perBatch }, (_, index) => String(start + index))));
   }
 }
 
@@ -61,8 +75,17 @@ describe('iteration', () => {
     const records = await take(consumer, 1000);
     expect(records).toHaveLength(100);
     const record = records[57];
-    expect(record === undefined ? undefined : { key: text(record.key), value: text(record.value), offset: record.offset, timestamp: record.timestamp, header: text(record.headers[0]?.value ?? null) })
-      .toEqual({ key: 'k57', value: '57', offset: 57, timestamp: 5057, header: '57' });
+    expect(
+      record === undefined
+        ? undefined
+        : {
+            key: text(record.key),
+            value: text(record.value),
+            offset: record.offset,
+            timestamp: record.timestamp,
+            header: text(record.headers[0]?.value ?? null),
+          },
+    ).toEqual({ key: 'k57', value: '57', offset: 57, timestamp: 5057, header: '57' });
     expect(consumer.position('t', 0)).toBe(100);
     expect(consumer.lag('t', 0)).toBe(0);
   });
@@ -75,19 +98,27 @@ describe('iteration', () => {
   test('records below the offset asked for are left out of the first batch', async () => {
     const { broker, client } = await begin({ topics: { t: 1 } });
     fill(broker, 30, 10);
-    const records = await take(client.consumer({ assignments: [{ topic: 't', partition: 0, from: 17 }], until: 'high-watermark-at-start' }), 100);
+    const records = await take(
+      client.consumer({ assignments: [{ topic: 't', partition: 0, from: 17 }], until: 'high-watermark-at-start' }),
+      100,
+    );
     expect(records.map(({ offset }) => offset)).toEqual(Array.from({ length: 13 }, (_, index) => 17 + index));
   });
 
   test('control batches are passed over', async () => {
     const { broker, client } = await begin({ topics: { t: 1 } });
     fill(broker, 10, 10);
-    broker.partition('t').append(batchOf(['0'], (bytes) => {
-      bytes[22] = 0x20;
-    }));
+    broker.partition('t').append(
+      batchOf(['0'], (bytes) => {
+        bytes[22] = 0x20;
+      }),
+    );
     fill(broker, 10, 10);
     const records = await take(client.consumer({ topics: ['t'], until: 'high-watermark-at-start' }), 100);
-    expect(records.map(({ offset }) => offset)).toEqual([...Array(10).keys(), ...Array.from({ length: 10 }, (_, index) => 11 + index)]);
+    expect(records.map(({ offset }) => offset)).toEqual([
+      ...Array(10).keys(),
+      ...Array.from({ length: 10 }, (_, index) => 11 + index),
+    ]);
   });
 
   test('partitions take turns, pause holds one back', async () => {
@@ -101,11 +132,16 @@ describe('iteration', () => {
     expect(after.filter(({ partition }) => partition === 1).length).toBeGreaterThanOrEqual(15);
     consumer.resume('t', 0);
     const rest = await take(consumer, 40 - 21);
-    expect(new Set([...after, ...rest].filter(({ partition }) => partition === 0).map(({ offset }) => offset)).size).toBeGreaterThanOrEqual(15);
+    expect(
+      new Set([...after, ...rest].filter(({ partition }) => partition === 0).map(({ offset }) => offset)).size,
+    ).toBeGreaterThanOrEqual(15);
   });
 
   test('goes on over cut connections and moved leaders without gap or repeat', async () => {
-    const { broker, client } = await begin({ topics: { t: 1 }, onFetch: (count) => (count % 3 === 0 ? 'NOT_LEADER' : undefined) });
+    const { broker, client } = await begin({
+      topics: { t: 1 },
+      onFetch: (count) => (count % 3 === 0 ? 'NOT_LEADER' : undefined),
+    });
     fill(broker, 2000, 10);
     const consumer = client.consumer({ topics: ['t'], maxBytes: 2000, until: 'high-watermark-at-start' });
     const offsets: number[] = [];
@@ -154,30 +190,50 @@ describe('bad data', () => {
   };
 
   test.each<[string, (bytes: Uint8Array) => void]>([
-    ['record count', (bytes) => {
-      writeU32(bytes, 57, 11);
-      writeU32(bytes, 23, 10);
-    }],
-    ['record length', (bytes) => {
-      bytes[61] = 2;
-    }],
-    ['codec that is not that of the data', (bytes) => {
-      bytes[22] = 1;
-    }],
-    ['unknown codec', (bytes) => {
-      bytes[22] = 7;
-    }],
+    [
+      'record count',
+      (bytes) => {
+        writeU32(bytes, 57, 11);
+        writeU32(bytes, 23, 10);
+      },
+    ],
+    [
+      'record length',
+      (bytes) => {
+        bytes[61] = 2;
+      },
+    ],
+    [
+      'codec that is not that of the data',
+      (bytes) => {
+        bytes[22] = 1;
+      },
+    ],
+    [
+      'unknown codec',
+      (bytes) => {
+        bytes[22] = 7;
+      },
+    ],
   ])('a lying %s names the range after all records before it, and seek goes on behind it', async (_, change) => {
     const { broker, client } = await begin({ topics: { t: 1 } });
     fill(broker, 10, 10);
-    broker.partition('t').append(batchOf(Array.from({ length: 10 }, (_unused, index) => String(index)), change));
+    broker.partition('t').append(
+      batchOf(
+        Array.from({ length: 10 }, (_unused, index) => String(index)),
+        change,
+      ),
+    );
     const partition = broker.partition('t');
     const behind = partition.end;
     fill(broker, 10, 10);
     const consumer = client.consumer({ topics: ['t'], until: 'high-watermark-at-start' });
     const { delivered, error } = await failing(consumer);
     expect(delivered).toBe(10);
-    expect(error).toMatchObject({ code: 'POISONED_BATCH', facts: { topic: 't', partition: 0, fromOffset: 10, toOffset: behind - 1 } });
+    expect(error).toMatchObject({
+      code: 'POISONED_BATCH',
+      facts: { topic: 't', partition: 0, fromOffset: 10, toOffset: behind - 1 },
+    });
     consumer.seek('t', 0, behind);
     expect(await failing(consumer)).toEqual({ delivered: 10, error: undefined });
   });
@@ -213,7 +269,10 @@ describe('a lost position', () => {
     fill(broker, 30, 10);
     broker.partition('t').logStart = 20;
     const waiting = take(client.consumer({ topics: ['t'], from: 5 }), 1);
-    await expect(waiting).rejects.toMatchObject({ code: 'OFFSET_EXPIRED', facts: { position: 5, logStart: 20, highWatermark: 30 } });
+    await expect(waiting).rejects.toMatchObject({
+      code: 'OFFSET_EXPIRED',
+      facts: { position: 5, logStart: 20, highWatermark: 30 },
+    });
   });
 
   test('goes on where the application says', async () => {
@@ -229,12 +288,17 @@ describe('a lost position', () => {
         return 'earliest';
       },
     });
-    expect((await take(consumer, 10)).map(({ offset }) => offset)).toEqual(Array.from({ length: 10 }, (_, index) => 20 + index));
+    expect((await take(consumer, 10)).map(({ offset }) => offset)).toEqual(
+      Array.from({ length: 10 }, (_, index) => 20 + index),
+    );
     expect(reasons).toEqual(['OFFSET_EXPIRED 20']);
   });
 
   test('LOG_TRUNCATED is told after what was fetched before it', async () => {
-    const { broker, client } = await begin({ topics: { t: 1 }, onFetch: (_count, offset) => (offset >= 20 ? 'LOG_TRUNCATED' : undefined) });
+    const { broker, client } = await begin({
+      topics: { t: 1 },
+      onFetch: (_count, offset) => (offset >= 20 ? 'LOG_TRUNCATED' : undefined),
+    });
     fill(broker, 20, 10);
     broker.resumeAt = 15;
     const delivered: number[] = [];

@@ -1,6 +1,14 @@
 // A broker in memory, over the real transport and the real frames, that follows the rules of idempotent producers and breaks
 // the others on demand.
-import { leaderEpoch, NO_TIMESTAMP, nodeId, offset as toOffset, producerId as toProducerId, topicId, type TopicId } from '../../src/base/brands.ts';
+import {
+  leaderEpoch,
+  NO_TIMESTAMP,
+  nodeId,
+  offset as toOffset,
+  producerId as toProducerId,
+  topicId,
+  type TopicId,
+} from '../../src/base/brands.ts';
 import { readI32, readI64, readU16, readU32, writeI64, writeU32 } from '../../src/base/bytes.ts';
 import { ERRORS, type ErrorName } from '../../src/base/errors.ts';
 import { BATCH_BYTES_MAX, FRAME_BYTES_MAX } from '../../src/base/limits.ts';
@@ -117,12 +125,18 @@ export class FakeBroker {
 
   private constructor(options: FakeOptions) {
     this.options = options;
-    for (const [topic, count] of Object.entries(options.topics)) this.topics.set(topic, Array.from({ length: count }, () => new FakePartition()));
+    for (const [topic, count] of Object.entries(options.topics))
+      this.topics.set(
+        topic,
+        Array.from({ length: count }, () => new FakePartition()),
+      );
   }
 
   static async start(options: FakeOptions): Promise<FakeBroker> {
     const broker = new FakeBroker(options);
-    broker.#listener = await tcpNetwork().listen({ host: '127.0.0.1', port: 0 }, (connection) => broker.#accept(connection));
+    broker.#listener = await tcpNetwork().listen({ host: '127.0.0.1', port: 0 }, (connection) =>
+      broker.#accept(connection),
+    );
     return broker;
   }
 
@@ -208,14 +222,22 @@ export class FakeBroker {
         const { name, partitions } = valueOf(createTopicV1.decodeRequest(frame.body));
         if (this.topics.has(name)) this.#refuse(connection, frame, 'TOPIC_EXISTS');
         else {
-          this.topics.set(name, Array.from({ length: partitions }, () => new FakePartition()));
-          this.#answer(connection, frame, createTopicV1.encodeResponse({ topicId: idOf(name), created: true, partitions, replicas: 1 }));
+          this.topics.set(
+            name,
+            Array.from({ length: partitions }, () => new FakePartition()),
+          );
+          this.#answer(
+            connection,
+            frame,
+            createTopicV1.encodeResponse({ topicId: idOf(name), created: true, partitions, replicas: 1 }),
+          );
         }
         return;
       }
       case OPERATION.DeleteTopic.operation: {
         const { name } = valueOf(deleteTopicV1.decodeRequest(frame.body));
-        if (this.topics.delete(name)) this.#answer(connection, frame, deleteTopicV1.encodeResponse({ topicId: idOf(name) }));
+        if (this.topics.delete(name))
+          this.#answer(connection, frame, deleteTopicV1.encodeResponse({ topicId: idOf(name) }));
         else this.#refuse(connection, frame, 'UNKNOWN_TOPIC');
         return;
       }
@@ -233,7 +255,9 @@ export class FakeBroker {
 
   #hello(connection: Connection, frame: Frame): void {
     this.hellos += 1;
-    const operations = OPERATIONS.filter((entry) => entry !== OPERATION.InitProducer || this.options.speaksInitProducer !== false);
+    const operations = OPERATIONS.filter(
+      (entry) => entry !== OPERATION.InitProducer || this.options.speaksInitProducer !== false,
+    );
     const response = {
       protocol: 1,
       softwareName: 'fake',
@@ -248,9 +272,29 @@ export class FakeBroker {
   }
 
   #clusterStatus(connection: Connection, frame: Frame): void {
-    const node = { nodeId: nodeId(this.#nodeId), host: '127.0.0.1', port: this.address.port, state: 'online', softwareVersion: '1', startedAt: NO_TIMESTAMP, leaders: 1, replicas: 1 } as const;
-    const counts = { topics: this.topics.size, partitions: 1, offlinePartitions: 0, underReplicatedPartitions: 0, underMinInSyncPartitions: 0, damagedPartitions: 0 };
-    this.#answer(connection, frame, clusterStatusV1.encodeResponse({ clusterId: 'fake', controllerId: nodeId(1), nodes: [node], ...counts }));
+    const node = {
+      nodeId: nodeId(this.#nodeId),
+      host: '127.0.0.1',
+      port: this.address.port,
+      state: 'online',
+      softwareVersion: '1',
+      startedAt: NO_TIMESTAMP,
+      leaders: 1,
+      replicas: 1,
+    } as const;
+    const counts = {
+      topics: this.topics.size,
+      partitions: 1,
+      offlinePartitions: 0,
+      underReplicatedPartitions: 0,
+      underMinInSyncPartitions: 0,
+      damagedPartitions: 0,
+    };
+    this.#answer(
+      connection,
+      frame,
+      clusterStatusV1.encodeResponse({ clusterId: 'fake', controllerId: nodeId(1), nodes: [node], ...counts }),
+    );
   }
 
   #listOffsets(connection: Connection, frame: Frame): void {
@@ -282,13 +326,24 @@ export class FakeBroker {
     const names = selection.kind === 'names' ? selection.names : [...this.topics.keys()];
     const topics = names.map((name) => {
       const partitions = this.topics.get(name);
-      if (partitions === undefined) return { failure: failureOf('UNKNOWN_TOPIC'), name, id: undefined, partitions: [], config: [] };
+      if (partitions === undefined)
+        return { failure: failureOf('UNKNOWN_TOPIC'), name, id: undefined, partitions: [], config: [] };
       const leader = nodeId(this.#nodeId);
-      const described = partitions.map(({ epoch }, partition) => ({ partition, leader, leaderEpoch: leaderEpoch(epoch), replicas: [leader], inSync: [leader] }));
+      const described = partitions.map(({ epoch }, partition) => ({
+        partition,
+        leader,
+        leaderEpoch: leaderEpoch(epoch),
+        replicas: [leader],
+        inSync: [leader],
+      }));
       return { failure: undefined, name, id: idOf(name), partitions: described, config: [] };
     });
     const nodes = [{ nodeId: nodeId(this.#nodeId), host: '127.0.0.1', port: this.address.port }];
-    this.#answer(connection, frame, metadataV1.encodeResponse({ clusterId: 'fake', controllerId: nodeId(1), nodes, topics }));
+    this.#answer(
+      connection,
+      frame,
+      metadataV1.encodeResponse({ clusterId: 'fake', controllerId: nodeId(1), nodes, topics }),
+    );
   }
 
   #initProducer(connection: Connection, frame: Frame): void {
@@ -309,14 +364,25 @@ export class FakeBroker {
         }
       }
     }
-    this.#answer(connection, frame, initProducerV1.encodeResponse({ producerId: toProducerId(producerId), producerEpoch: epoch }));
+    this.#answer(
+      connection,
+      frame,
+      initProducerV1.encodeResponse({ producerId: toProducerId(producerId), producerEpoch: epoch }),
+    );
   }
 
   #produce(connection: Connection, frame: Frame): void {
     const { topicId: id, partition: index, batches: batch } = valueOf(produceV1.decodeRequest(frame.body));
     const answer = (baseOffset: number, epoch: number): void => {
       const lastOffset = toOffset(baseOffset + readI32(batch, 57) - 1);
-      const response = { baseOffset: toOffset(baseOffset), lastOffset, leaderEpoch: leaderEpoch(epoch), logStart: toOffset(0), throttleMs: 0, duplicate: false };
+      const response = {
+        baseOffset: toOffset(baseOffset),
+        lastOffset,
+        leaderEpoch: leaderEpoch(epoch),
+        logStart: toOffset(0),
+        throttleMs: 0,
+        duplicate: false,
+      };
       this.#answer(connection, frame, produceV1.encodeResponse(response));
     };
     this.publishes += 1;
@@ -352,7 +418,9 @@ export class FakeBroker {
         for (let at = firstFrom(partition.batches, fetchOffset); at < partition.batches.length; at += 1) {
           const stored = partition.batches[at];
           if (stored === undefined || (total > 0 && total + stored.bytes.length > maxBytes)) break;
-          batches.push(this.options.onFetchBytes === undefined ? stored.bytes : this.options.onFetchBytes(stored.bytes));
+          batches.push(
+            this.options.onFetchBytes === undefined ? stored.bytes : this.options.onFetchBytes(stored.bytes),
+          );
           total += stored.bytes.length;
         }
       }
@@ -362,8 +430,18 @@ export class FakeBroker {
       if (!this.connections.has(connection)) return;
       const partitions = answers.map(({ id, index, error, batches }) => {
         const partition = this.#byId(id, index);
-        const told = { logStart: toOffset(partition.logStart), highWatermark: toOffset(partition.end), leaderEpoch: leaderEpoch(partition.epoch) };
-        return { topicId: id, partition: index, failure: error === undefined ? undefined : this.#fetchFailure(error), ...told, batches };
+        const told = {
+          logStart: toOffset(partition.logStart),
+          highWatermark: toOffset(partition.end),
+          leaderEpoch: leaderEpoch(partition.epoch),
+        };
+        return {
+          topicId: id,
+          partition: index,
+          failure: error === undefined ? undefined : this.#fetchFailure(error),
+          ...told,
+          batches,
+        };
       });
       this.#answer(connection, frame, fetchV1.encodeResponse({ throttleMs: 0, partitions }));
     };
@@ -373,7 +451,11 @@ export class FakeBroker {
 
   #fetchFailure(name: ErrorName): Failure {
     if (this.resumeAt < 0) return failureOf(name);
-    return failure(name, ERRORS[name].sentence, name === 'DAMAGED_RANGE' ? { damagedTo: this.resumeAt } : { divergingEndOffset: this.resumeAt });
+    return failure(
+      name,
+      ERRORS[name].sentence,
+      name === 'DAMAGED_RANGE' ? { damagedTo: this.resumeAt } : { divergingEndOffset: this.resumeAt },
+    );
   }
 }
 

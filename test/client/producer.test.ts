@@ -16,10 +16,17 @@ afterEach(async () => {
   for (const resource of owned.splice(0).reverse()) await resource.stop();
 });
 
-async function begin(options: FakeOptions, requestTimeoutMs = 5000): Promise<{ broker: FakeBroker; client: Awaited<ReturnType<typeof connectWith>> }> {
+async function begin(
+  options: FakeOptions,
+  requestTimeoutMs = 5000,
+): Promise<{ broker: FakeBroker; client: Awaited<ReturnType<typeof connectWith>> }> {
   const broker = await FakeBroker.start(options);
   owned.push(broker);
-  const client = await connectWith(ports, { servers: [broker.server], reconnectBackoffMs: 1, reconnectBackoffMaxMs: 4, requestTimeoutMs }, 1);
+  const client = await connectWith(
+    ports,
+    { servers: [broker.server], reconnectBackoffMs: 1, reconnectBackoffMaxMs: 4, requestTimeoutMs },
+    1,
+  );
   owned.push({ stop: async () => await client.close({ timeoutMs: 100 }).catch(() => undefined) });
   return { broker, client };
 }
@@ -29,7 +36,12 @@ function values(partition: FakePartition): string[] {
   for (const { bytes } of partition.batches) {
     const stored = readStoredBatch(bytes, 0, crc32c);
     if (stored === undefined) throw new Error('short batch');
-    const view = openBatch(bytes, stored, { topic: 't', partition: 0, highWatermark: 0, from: 0, upTo: Number.MAX_SAFE_INTEGER }, compression);
+    const view = openBatch(
+      bytes,
+      stored,
+      { topic: 't', partition: 0, highWatermark: 0, from: 0, upTo: Number.MAX_SAFE_INTEGER },
+      compression,
+    );
     for (const record of view) found.push(Buffer.from(record.value ?? new Uint8Array()).toString());
   }
   return found;
@@ -42,16 +54,31 @@ describe('send', () => {
     const { client, broker } = await begin({ topics: { t: 1 } });
     const producer = client.producer();
     const deliveries: Delivery[] = [];
-    for (let index = 0; index < 100; index += 1) deliveries.push(producer.send('t', { value: String(index), timestamp: 1000 + index }));
+    for (let index = 0; index < 100; index += 1)
+      deliveries.push(producer.send('t', { value: String(index), timestamp: 1000 + index }));
     const settled = await Promise.all(deliveries);
-    expect(settled[42]).toEqual({ outcome: 'committed', topic: 't', partition: 0, offset: 42, leaderEpoch: 3, timestamp: 1042 });
+    expect(settled[42]).toEqual({
+      outcome: 'committed',
+      topic: 't',
+      partition: 0,
+      offset: 42,
+      leaderEpoch: 3,
+      timestamp: 1042,
+    });
     expect(values(broker.partition('t'))).toEqual(numbers(100));
   });
 
   test('each record once and in order over many dropped connections', async () => {
     const { client, broker } = await begin({
       topics: { t: 1 },
-      onPublish: (count) => (count % 3 === 0 ? 'drop-after-append' : count % 7 === 0 ? 'drop-before-append' : count % 11 === 0 ? { refuse: 'NOT_LEADER' } : 'none'),
+      onPublish: (count) =>
+        count % 3 === 0
+          ? 'drop-after-append'
+          : count % 7 === 0
+            ? 'drop-before-append'
+            : count % 11 === 0
+              ? { refuse: 'NOT_LEADER' }
+              : 'none',
     });
     const producer = client.producer({ batchBytes: 1024 });
     const count = 20_000;
@@ -64,7 +91,10 @@ describe('send', () => {
   }, 60_000);
 
   test('a refused batch is rejected, and the ones behind it arrive once and in order', async () => {
-    const { client, broker } = await begin({ topics: { t: 1 }, onPublish: (count) => (count === 3 ? { refuse: 'INVALID_BATCH' } : 'none') });
+    const { client, broker } = await begin({
+      topics: { t: 1 },
+      onPublish: (count) => (count === 3 ? { refuse: 'INVALID_BATCH' } : 'none'),
+    });
     const producer = client.producer({ batchBytes: 1024 });
     const deliveries: Delivery[] = [];
     for (let index = 0; index < 2000; index += 1) deliveries.push(producer.send('t', { value: String(index) }));
@@ -114,16 +144,28 @@ describe('outcomes', () => {
 
   test('rejected when the broker refuses for good, with its code', async () => {
     const { client } = await begin({ topics: { t: 1 }, onPublish: () => ({ refuse: 'BATCH_TOO_LARGE' }) });
-    await expect(client.producer().send('t', { value: 'x' })).rejects.toMatchObject({ code: 'BATCH_TOO_LARGE', outcome: 'rejected' });
+    await expect(client.producer().send('t', { value: 'x' })).rejects.toMatchObject({
+      code: 'BATCH_TOO_LARGE',
+      outcome: 'rejected',
+    });
   });
 
   test('unknown when a refusal follows an attempt that may have been appended', async () => {
-    const { client } = await begin({ topics: { t: 1 }, onPublish: (count) => (count === 1 ? 'drop-after-append' : { refuse: 'INVALID_BATCH' }) });
-    await expect(client.producer().send('t', { value: 'x' })).rejects.toMatchObject({ code: 'INVALID_BATCH', outcome: 'unknown' });
+    const { client } = await begin({
+      topics: { t: 1 },
+      onPublish: (count) => (count === 1 ? 'drop-after-append' : { refuse: 'INVALID_BATCH' }),
+    });
+    await expect(client.producer().send('t', { value: 'x' })).rejects.toMatchObject({
+      code: 'INVALID_BATCH',
+      outcome: 'unknown',
+    });
   });
 
   test('without idempotence nothing that may be appended is sent again', async () => {
-    const { client, broker } = await begin({ topics: { t: 1 }, onPublish: (count) => (count === 1 ? 'drop-after-append' : 'none') });
+    const { client, broker } = await begin({
+      topics: { t: 1 },
+      onPublish: (count) => (count === 1 ? 'drop-after-append' : 'none'),
+    });
     const producer = client.producer({ idempotent: false });
     await expect(producer.send('t', { value: 'x' })).rejects.toMatchObject({ outcome: 'unknown' });
     expect(values(broker.partition('t'))).toEqual(['x']);
@@ -145,13 +187,19 @@ describe('outcomes', () => {
     await older.send('t', { value: '0' });
     const newer = client.producer({ name: 'import' });
     await newer.send('t', { value: '1' });
-    await expect(older.send('t', { value: '2' })).rejects.toMatchObject({ code: 'PRODUCER_FENCED', outcome: 'rejected' });
+    await expect(older.send('t', { value: '2' })).rejects.toMatchObject({
+      code: 'PRODUCER_FENCED',
+      outcome: 'rejected',
+    });
     await expect(older.send('t', { value: '3' })).rejects.toMatchObject({ code: 'PRODUCER_FENCED' });
     expect(values(broker.partition('t'))).toEqual(['0', '1']);
   });
 
   test('garbage instead of an answer costs one connection, not a record', async () => {
-    const { client, broker } = await begin({ topics: { t: 1 }, onPublish: (count) => (count === 1 ? 'garbage' : 'none') });
+    const { client, broker } = await begin({
+      topics: { t: 1 },
+      onPublish: (count) => (count === 1 ? 'garbage' : 'none'),
+    });
     await client.producer().send('t', { value: 'x' });
     expect(values(broker.partition('t'))).toEqual(['x']);
     expect(broker.hellos).toBe(2);
@@ -159,7 +207,10 @@ describe('outcomes', () => {
 
   test('a topic that does not exist is rejected as such', async () => {
     const { client } = await begin({ topics: {} });
-    await expect(client.producer().send('missing', { value: 'x' })).rejects.toMatchObject({ code: 'UNKNOWN_TOPIC', outcome: 'rejected' });
+    await expect(client.producer().send('missing', { value: 'x' })).rejects.toMatchObject({
+      code: 'UNKNOWN_TOPIC',
+      outcome: 'rejected',
+    });
   });
 });
 
@@ -186,14 +237,19 @@ describe('memory', () => {
     const refused = settled.filter((result) => result.status === 'rejected');
     expect(refused.length).toBeGreaterThan(0);
     expect(refused.every(({ reason }) => isRivuletError(reason) && reason.code === 'BUFFER_FULL')).toBe(true);
-    expect(values(broker.partition('t'))).toEqual(numbers(3000).filter((_, index) => settled[index]?.status === 'fulfilled'));
+    expect(values(broker.partition('t'))).toEqual(
+      numbers(3000).filter((_, index) => settled[index]?.status === 'fulfilled'),
+    );
     expect(producer.bufferedBytes).toBe(0);
   });
 });
 
 describe('flush and close', () => {
   test('flush reports the failure that nobody awaited, once', async () => {
-    const { client } = await begin({ topics: { t: 1 }, onPublish: (count) => (count === 1 ? { refuse: 'INVALID_BATCH' } : 'none') });
+    const { client } = await begin({
+      topics: { t: 1 },
+      onPublish: (count) => (count === 1 ? { refuse: 'INVALID_BATCH' } : 'none'),
+    });
     const producer = client.producer();
     await producer.ready();
     producer.send('t', { value: 'x' });

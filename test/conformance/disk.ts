@@ -148,8 +148,8 @@ export function diskConformance(name: string, makeDisk: () => Promise<DiskUnderT
 
     check('paths out of the data directory are refused', async (disk) => {
       for (const path of ['../a', '/a', 'a/../b', 'a//b', './a']) {
-        await expect((async () => disk.open(path, 'create'))()).rejects.toThrow(path.slice(0, 1));
-        await expect((async () => disk.exists(path))()).rejects.toThrow(path.slice(0, 1));
+        await expect((async () => await disk.open(path, 'create'))()).rejects.toThrow(path.slice(0, 1));
+        await expect((async () => await disk.exists(path))()).rejects.toThrow(path.slice(0, 1));
       }
     });
 

@@ -51,7 +51,11 @@ export function metadataStoreConformance(name: string, make: () => Promise<Store
       expect(loaded.kind).toBe('ok');
       if (loaded.kind !== 'ok') return;
       expect(loaded.appliedIndex).toBe(7);
-      expect([...loaded.entries].toSorted(([left], [right]) => (left < right ? -1 : 1)).map(([key, value]) => [key, [...value]])).toEqual([
+      expect(
+        [...loaded.entries]
+          .toSorted(([left], [right]) => (left < right ? -1 : 1))
+          .map(([key, value]) => [key, [...value]]),
+      ).toEqual([
         ['b', [3]],
         ['empty', []],
       ]);

@@ -13,20 +13,59 @@ const nodes = (...numbers: number[]): ReturnType<typeof nodeId>[] => numbers.map
 
 /** One of each form; their bytes are kept in test/golden/metadata and never change. */
 const SAMPLES: Readonly<Record<string, MetadataEntry>> = {
-  'register-node': { kind: 'RegisterNode', nodeId: nodeId(1), diskId: disk(1), incarnation: 3, clean: false, host: 'edge-1.local', port: 9400 },
+  'register-node': {
+    kind: 'RegisterNode',
+    nodeId: nodeId(1),
+    diskId: disk(1),
+    incarnation: 3,
+    clean: false,
+    host: 'edge-1.local',
+    port: 9400,
+  },
   'register-node-no-address': { kind: 'RegisterNode', nodeId: nodeId(2), diskId: disk(2), incarnation: 1, clean: true },
-  'create-topic': { kind: 'CreateTopic', topicId: id(0xab), name: 'orders', assignment: [nodes(1, 2, 3), nodes(2, 3, 1)], config: [{ key: 'retention.ms', value: '60000' }] },
-  'alter-topic': { kind: 'AlterTopic', topicId: id(0xab), config: [{ key: 'retention.ms', value: undefined }, { key: 'segment.bytes', value: '4096' }], expectedPartitions: 2, added: [nodes(3, 1, 2)] },
+  'create-topic': {
+    kind: 'CreateTopic',
+    topicId: id(0xab),
+    name: 'orders',
+    assignment: [nodes(1, 2, 3), nodes(2, 3, 1)],
+    config: [{ key: 'retention.ms', value: '60000' }],
+  },
+  'alter-topic': {
+    kind: 'AlterTopic',
+    topicId: id(0xab),
+    config: [
+      { key: 'retention.ms', value: undefined },
+      { key: 'segment.bytes', value: '4096' },
+    ],
+    expectedPartitions: 2,
+    added: [nodes(3, 1, 2)],
+  },
   'delete-topic': { kind: 'DeleteTopic', topicId: id(0xab) },
-  'partition-change': { kind: 'PartitionChange', topicId: id(0xab), partition: 1, expectedVersion: 7, leader: 2, inSync: nodes(2, 3) },
-  'partition-change-no-leader': { kind: 'PartitionChange', topicId: id(0xab), partition: 0, expectedVersion: 0, leader: -1, inSync: [] },
+  'partition-change': {
+    kind: 'PartitionChange',
+    topicId: id(0xab),
+    partition: 1,
+    expectedVersion: 7,
+    leader: 2,
+    inSync: nodes(2, 3),
+  },
+  'partition-change-no-leader': {
+    kind: 'PartitionChange',
+    topicId: id(0xab),
+    partition: 0,
+    expectedVersion: 0,
+    leader: -1,
+    inSync: [],
+  },
   'init-producer': { kind: 'InitProducer', name: undefined },
   'init-producer-named': { kind: 'InitProducer', name: 'Zähler/1' },
 };
 
 describe('encodeEntry and decodeEntry', () => {
   test('the bytes of every form are those that were written first', () => {
-    const golden = JSON.parse(readFileSync(new URL('../golden/metadata/entries.v1.json', import.meta.url), 'utf8')) as Record<string, string>;
+    const golden = JSON.parse(
+      readFileSync(new URL('../golden/metadata/entries.v1.json', import.meta.url), 'utf8'),
+    ) as Record<string, string>;
     expect(Object.keys(golden).toSorted()).toEqual(Object.keys(SAMPLES).toSorted());
     for (const [name, entry] of Object.entries(SAMPLES)) {
       expect([name, Buffer.from(encodeEntry(entry)).toString('hex')]).toEqual([name, golden[name]]);
@@ -38,8 +77,12 @@ describe('encodeEntry and decodeEntry', () => {
     for (const entry of Object.values(SAMPLES)) {
       const bytes = encodeEntry(entry);
       expect(decodeEntry(Uint8Array.from([99, ...bytes.subarray(1)]))).toMatchObject({ ok: false, why: 'newer' });
-      expect(decodeEntry(Uint8Array.from([bytes[0] ?? 0, 2, ...bytes.subarray(2)]))).toMatchObject({ ok: false, why: 'newer' });
-      for (let size = 0; size < bytes.length; size += 1) expect(decodeEntry(bytes.subarray(0, size))).toMatchObject({ ok: false, why: 'damaged' });
+      expect(decodeEntry(Uint8Array.from([bytes[0] ?? 0, 2, ...bytes.subarray(2)]))).toMatchObject({
+        ok: false,
+        why: 'newer',
+      });
+      for (let size = 0; size < bytes.length; size += 1)
+        expect(decodeEntry(bytes.subarray(0, size))).toMatchObject({ ok: false, why: 'damaged' });
       expect(decodeEntry(Uint8Array.from([...bytes, 0]))).toMatchObject({ ok: false, why: 'damaged' });
     }
     fc.assert(fc.property(fc.uint8Array({ maxLength: 80 }), (bytes) => typeof decodeEntry(bytes).ok === 'boolean'));
@@ -47,18 +90,47 @@ describe('encodeEntry and decodeEntry', () => {
 });
 
 const someTopic = fc.integer({ min: 1, max: 4 }).map(id);
-const someNodes = fc.uniqueArray(fc.integer({ min: 1, max: 3 }), { minLength: 1, maxLength: 3 }).map((each) => nodes(...each));
+const someNodes = fc
+  .uniqueArray(fc.integer({ min: 1, max: 3 }), { minLength: 1, maxLength: 3 })
+  .map((each) => nodes(...each));
 const someEntry: fc.Arbitrary<MetadataEntry> = fc.oneof(
-  fc.record({ kind: fc.constant('RegisterNode' as const), nodeId: fc.integer({ min: 1, max: 3 }).map(nodeId), diskId: fc.integer({ min: 1, max: 2 }).map(disk), incarnation: fc.nat(5), clean: fc.boolean() }),
-  fc.record({ kind: fc.constant('CreateTopic' as const), topicId: someTopic, name: fc.constantFrom('a', 'b', 'c', '..'), assignment: fc.array(someNodes, { maxLength: 3 }), config: fc.constantFrom([], [{ key: 'retention.ms', value: '5' }]) }),
-  fc.record({ kind: fc.constant('AlterTopic' as const), topicId: someTopic, config: fc.constantFrom([], [{ key: 'retention.ms', value: undefined }], [{ key: 'segment.bytes', value: '9' }]), expectedPartitions: fc.nat(3), added: fc.array(someNodes, { maxLength: 2 }) }),
+  fc.record({
+    kind: fc.constant('RegisterNode' as const),
+    nodeId: fc.integer({ min: 1, max: 3 }).map(nodeId),
+    diskId: fc.integer({ min: 1, max: 2 }).map(disk),
+    incarnation: fc.nat(5),
+    clean: fc.boolean(),
+  }),
+  fc.record({
+    kind: fc.constant('CreateTopic' as const),
+    topicId: someTopic,
+    name: fc.constantFrom('a', 'b', 'c', '..'),
+    assignment: fc.array(someNodes, { maxLength: 3 }),
+    config: fc.constantFrom([], [{ key: 'retention.ms', value: '5' }]),
+  }),
+  fc.record({
+    kind: fc.constant('AlterTopic' as const),
+    topicId: someTopic,
+    config: fc.constantFrom([], [{ key: 'retention.ms', value: undefined }], [{ key: 'segment.bytes', value: '9' }]),
+    expectedPartitions: fc.nat(3),
+    added: fc.array(someNodes, { maxLength: 2 }),
+  }),
   fc.record({ kind: fc.constant('DeleteTopic' as const), topicId: someTopic }),
-  fc.record({ kind: fc.constant('PartitionChange' as const), topicId: someTopic, partition: fc.nat(2), expectedVersion: fc.nat(3), leader: fc.integer({ min: -1, max: 3 }), inSync: someNodes }),
+  fc.record({
+    kind: fc.constant('PartitionChange' as const),
+    topicId: someTopic,
+    partition: fc.nat(2),
+    expectedVersion: fc.nat(3),
+    leader: fc.integer({ min: -1, max: 3 }),
+    inSync: someNodes,
+  }),
   fc.record({ kind: fc.constant('InitProducer' as const), name: fc.constantFrom(undefined, 'p', 'q') }),
 );
 
 function rows(image: MetadataImage): [string, string][] {
-  return [...imageRows(image)].map(([key, value]): [string, string] => [key, [...value].join(' ')]).toSorted(([left], [right]) => (left < right ? -1 : 1));
+  return [...imageRows(image)]
+    .map(([key, value]): [string, string] => [key, [...value].join(' ')])
+    .toSorted(([left], [right]) => (left < right ? -1 : 1));
 }
 
 describe('apply', () => {
@@ -81,7 +153,8 @@ describe('apply', () => {
         }
         const restored = imageFromRows(snapshot);
         if (!restored.ok) throw new Error(restored.reason);
-        for (const [index, entry] of entries.entries()) if (index >= cut && cut < entries.length) apply(restored.image, index, entry);
+        for (const [index, entry] of entries.entries())
+          if (index >= cut && cut < entries.length) apply(restored.image, index, entry);
         if (cut < entries.length) expect(rows(restored.image)).toEqual(rows(all));
       }),
       { numRuns: 200 },
@@ -96,11 +169,13 @@ describe('apply', () => {
     say({ kind: 'CreateTopic', topicId: id(1), name: 'orders', assignment: [nodes(1), nodes(2, 1)], config: [] });
     return { image, say };
   }
-  const epochs = (image: MetadataImage): number[] => topicByName(image, 'orders')?.partitions.map((partition) => partition.leaderEpoch) ?? [];
+  const epochs = (image: MetadataImage): number[] =>
+    topicByName(image, 'orders')?.partitions.map((partition) => partition.leaderEpoch) ?? [];
 
   test('RegisterNode: only an unclean later start, or another disk, bumps the epochs of what that node leads', () => {
     const { image, say } = with1();
-    const register = (incarnation: number, clean: boolean, diskNumber = 1): Applied => say({ kind: 'RegisterNode', nodeId: nodeId(1), diskId: disk(diskNumber), incarnation, clean });
+    const register = (incarnation: number, clean: boolean, diskNumber = 1): Applied =>
+      say({ kind: 'RegisterNode', nodeId: nodeId(1), diskId: disk(diskNumber), incarnation, clean });
     register(1, false);
     register(2, true);
     expect(epochs(image)).toEqual([0, 0]);
@@ -113,7 +188,9 @@ describe('apply', () => {
 
   test('PartitionChange is refused unless the version is the one it was decided on; another leader begins an epoch', () => {
     const { image, say } = with1();
-    const change = (expectedVersion: number, leader: number, inSync: number[]): Applied['outcome'] => say({ kind: 'PartitionChange', topicId: id(1), partition: 1, expectedVersion, leader, inSync: nodes(...inSync) }).outcome;
+    const change = (expectedVersion: number, leader: number, inSync: number[]): Applied['outcome'] =>
+      say({ kind: 'PartitionChange', topicId: id(1), partition: 1, expectedVersion, leader, inSync: nodes(...inSync) })
+        .outcome;
     expect(change(0, 2, [2])).toMatchObject({ ok: true, value: { version: 1, leaderEpoch: 0 } });
     expect(change(0, 1, [1])).toMatchObject({ ok: false, code: 'FENCED_LEADER_EPOCH' });
     expect(change(1, 1, [2])).toMatchObject({ ok: false, code: 'INVALID_ARGUMENT' });
@@ -126,24 +203,45 @@ describe('apply', () => {
     const { image, say } = with1();
     const init = (name?: string): unknown => {
       const { outcome } = say({ kind: 'InitProducer', name });
-      return outcome.ok && outcome.value.kind === 'InitProducer' ? [outcome.value.producerId, outcome.value.producerEpoch] : outcome;
+      return outcome.ok && outcome.value.kind === 'InitProducer'
+        ? [outcome.value.producerId, outcome.value.producerEpoch]
+        : outcome;
     };
-    expect([init(), init('n'), init('n'), init(), init('n')]).toEqual([[0, 0], [1, 0], [1, 1], [2, 0], [1, 2]]);
+    expect([init(), init('n'), init('n'), init(), init('n')]).toEqual([
+      [0, 0],
+      [1, 0],
+      [1, 1],
+      [2, 0],
+      [1, 2],
+    ]);
     image.producers.set('n', { producerId: 1, epoch: PRODUCER_EPOCH_MAX });
-    expect([init('n'), init('n')]).toEqual([[3, 0], [3, 1]]);
+    expect([init('n'), init('n')]).toEqual([
+      [3, 0],
+      [3, 1],
+    ]);
   });
 
   test('AlterTopic: stale counts are refused, unset settings go; a deleted topic is remembered and its id not reused', () => {
     const { image, say } = with1();
-    const alter = { kind: 'AlterTopic', topicId: id(1), config: [{ key: 'a', value: '1' }], expectedPartitions: 2, added: [nodes(1)] } as const;
+    const alter = {
+      kind: 'AlterTopic',
+      topicId: id(1),
+      config: [{ key: 'a', value: '1' }],
+      expectedPartitions: 2,
+      added: [nodes(1)],
+    } as const;
     expect(say(alter).outcome).toMatchObject({ ok: true, value: { partitions: 3 } });
     expect(say(alter).outcome).toMatchObject({ ok: false, code: 'INVALID_ARGUMENT' });
     say({ ...alter, config: [{ key: 'a', value: undefined }], expectedPartitions: 3, added: [] });
     expect(topicByName(image, 'orders')?.config.size).toBe(0);
     say({ kind: 'DeleteTopic', topicId: id(1) });
     expect(image.deletedTopics.get(id(1))?.partitions).toBe(3);
-    expect(say({ kind: 'CreateTopic', topicId: id(1), name: 'orders', assignment: [nodes(1)], config: [] }).outcome).toMatchObject({ ok: false, code: 'INVALID_ARGUMENT' });
-    expect(say({ kind: 'CreateTopic', topicId: id(2), name: 'orders', assignment: [nodes(1)], config: [] }).outcome).toMatchObject({ ok: true });
+    expect(
+      say({ kind: 'CreateTopic', topicId: id(1), name: 'orders', assignment: [nodes(1)], config: [] }).outcome,
+    ).toMatchObject({ ok: false, code: 'INVALID_ARGUMENT' });
+    expect(
+      say({ kind: 'CreateTopic', topicId: id(2), name: 'orders', assignment: [nodes(1)], config: [] }).outcome,
+    ).toMatchObject({ ok: true });
   });
 });
 

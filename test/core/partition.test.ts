@@ -8,7 +8,13 @@ import { PRODUCER_WINDOW, ProducerTable, type ProducerBatch } from '../../src/co
 import { highWatermark } from '../../src/core/partition/watermark.ts';
 
 describe('highWatermark', () => {
-  const member = (written: number, synced: number): { written: ReturnType<typeof offset>; synced: ReturnType<typeof offset> } => ({ written: offset(written), synced: offset(synced) });
+  const member = (
+    written: number,
+    synced: number,
+  ): { written: ReturnType<typeof offset>; synced: ReturnType<typeof offset> } => ({
+    written: offset(written),
+    synced: offset(synced),
+  });
   test.each([
     ['one node waits for its disk', 0, [member(10, 4)], 1, true, 4],
     ['one node that does not wait', 0, [member(10, 4)], 1, false, 10],
@@ -23,15 +29,21 @@ describe('highWatermark', () => {
   test('at any progress: monotonic, written by all, synced by enough', () => {
     const members = fc.array(fc.tuple(fc.nat(50), fc.nat(50)), { minLength: 1, maxLength: 5 });
     fc.assert(
-      fc.property(fc.nat(50), members, fc.integer({ min: 1, max: 5 }), fc.boolean(), (before, pairs, minInsync, waits) => {
-        const set = pairs.map(([left, right]) => member(Math.max(left, right), Math.min(left, right)));
-        const mark = highWatermark(offset(before), set, minInsync, waits);
-        expect(mark).toBeGreaterThanOrEqual(before);
-        if (mark === before) return;
-        expect(set.length).toBeGreaterThanOrEqual(minInsync);
-        expect(set.every(({ written }) => written >= mark)).toBe(true);
-        if (waits) expect(set.filter(({ synced }) => synced >= mark).length).toBeGreaterThanOrEqual(minInsync);
-      }),
+      fc.property(
+        fc.nat(50),
+        members,
+        fc.integer({ min: 1, max: 5 }),
+        fc.boolean(),
+        (before, pairs, minInsync, waits) => {
+          const set = pairs.map(([left, right]) => member(Math.max(left, right), Math.min(left, right)));
+          const mark = highWatermark(offset(before), set, minInsync, waits);
+          expect(mark).toBeGreaterThanOrEqual(before);
+          if (mark === before) return;
+          expect(set.length).toBeGreaterThanOrEqual(minInsync);
+          expect(set.every(({ written }) => written >= mark)).toBe(true);
+          if (waits) expect(set.filter(({ synced }) => synced >= mark).length).toBeGreaterThanOrEqual(minInsync);
+        },
+      ),
     );
   });
 });
@@ -60,7 +72,8 @@ describe('findDivergence', () => {
         if (at === 0 || at < logStart) return;
         const epochs: { epoch: ReturnType<typeof leaderEpoch>; startOffset: ReturnType<typeof offset> }[] = [];
         for (let index = logStart; index < log.length; index += 1) {
-          if (epochs.at(-1)?.epoch !== log[index]) epochs.push({ epoch: leaderEpoch(log[index] ?? -1), startOffset: offset(index) });
+          if (epochs.at(-1)?.epoch !== log[index])
+            epochs.push({ epoch: leaderEpoch(log[index] ?? -1), startOffset: offset(index) });
         }
         const found = findDivergence(epochs, offset(log.length), offset(at), read[at - 1] ?? -1);
         let same = 0;
@@ -87,11 +100,14 @@ class NaiveProducers {
     const newest = mine.at(-1);
     if (newest === undefined) return batch.baseSequence === 0 ? 'append' : 'UNKNOWN_PRODUCER';
     if (batch.producerEpoch < newest.producerEpoch) return 'PRODUCER_FENCED';
-    if (batch.producerEpoch > newest.producerEpoch) return batch.baseSequence === 0 ? 'append' : 'OUT_OF_ORDER_SEQUENCE';
+    if (batch.producerEpoch > newest.producerEpoch)
+      return batch.baseSequence === 0 ? 'append' : 'OUT_OF_ORDER_SEQUENCE';
     const expected = (newest.baseSequence + newest.recordCount) % 2 ** 31;
     if (batch.baseSequence === expected) return 'append';
     const window = mine.filter((each) => each.producerEpoch === batch.producerEpoch).slice(-PRODUCER_WINDOW);
-    const same = window.find((each) => each.baseSequence === batch.baseSequence && each.recordCount === batch.recordCount);
+    const same = window.find(
+      (each) => each.baseSequence === batch.baseSequence && each.recordCount === batch.recordCount,
+    );
     if (same !== undefined) return `duplicate ${String(same.baseOffset)}`;
     const behind = (expected - batch.baseSequence + 2 ** 31) % 2 ** 31;
     return behind <= 2 ** 30 && batch.recordCount <= behind ? 'DUPLICATE_SEQUENCE' : 'OUT_OF_ORDER_SEQUENCE';
@@ -148,7 +164,12 @@ describe('ProducerTable', () => {
           const newest = naive.log.findLast((each) => each.producerId === producerId);
           const producerEpoch = Math.max(0, (newest?.producerEpoch ?? 0) + epochStep);
           const next = newest === undefined || epochStep > 0 ? 0 : newest.baseSequence + newest.recordCount;
-          const batch = { producerId, producerEpoch, baseSequence: (next + sequenceStep + 2 ** 31) % 2 ** 31, recordCount };
+          const batch = {
+            producerId,
+            producerEpoch,
+            baseSequence: (next + sequenceStep + 2 ** 31) % 2 ** 31,
+            recordCount,
+          };
           const verdict = say(table.judge(batch));
           expect(verdict).toBe(naive.judge(batch));
           if (verdict !== 'append') continue;
@@ -168,11 +189,17 @@ describe('ProducerTable', () => {
       expect(restored.covers).toBe(snapshot.covers);
       table = restored.table;
     }
-    for (const batch of naive.log) if (batch.baseOffset >= (snapshot?.covers ?? 0)) table.record(batch, offset(batch.baseOffset), 9);
+    for (const batch of naive.log)
+      if (batch.baseOffset >= (snapshot?.covers ?? 0)) table.record(batch, offset(batch.baseOffset), 9);
     return table;
   }
 
-  const first = (producerId: number): ProducerBatch => ({ producerId, producerEpoch: 0, baseSequence: 0, recordCount: 1 });
+  const first = (producerId: number): ProducerBatch => ({
+    producerId,
+    producerEpoch: 0,
+    baseSequence: 0,
+    recordCount: 1,
+  });
 
   test('too many producers: the one silent for longest is forgotten, counted, and told UNKNOWN_PRODUCER', () => {
     const table = new ProducerTable(3);
@@ -200,8 +227,14 @@ describe('ProducerTable', () => {
 
   test('a snapshot for a point below appends under way tells what was there, or nothing', () => {
     const table = new ProducerTable();
-    for (let sequence = 0; sequence < 8; sequence += 1) table.record({ ...first(1), baseSequence: sequence }, offset(sequence), 0);
-    expect(table.statesBelow(offset(5))?.get(1)?.batches.map((batch) => batch.baseSequence)).toEqual([3, 4]);
+    for (let sequence = 0; sequence < 8; sequence += 1)
+      table.record({ ...first(1), baseSequence: sequence }, offset(sequence), 0);
+    expect(
+      table
+        .statesBelow(offset(5))
+        ?.get(1)
+        ?.batches.map((batch) => batch.baseSequence),
+    ).toEqual([3, 4]);
     expect(table.statesBelow(offset(3))).toBeUndefined();
     expect(table.truncate(offset(2))).toBe(false);
   });
@@ -215,6 +248,7 @@ describe('ProducerTable', () => {
       copy[bit >> 3] = (copy[bit >> 3] ?? 0) ^ (1 << (bit & 7));
       expect(decodeProducerSnapshot(copy, 0, 10, crc32cTable).ok).toBe(false);
     }
-    for (let size = 0; size < bytes.length; size += 1) expect(decodeProducerSnapshot(bytes.subarray(0, size), 0, 10, crc32cTable).ok).toBe(false);
+    for (let size = 0; size < bytes.length; size += 1)
+      expect(decodeProducerSnapshot(bytes.subarray(0, size), 0, 10, crc32cTable).ok).toBe(false);
   });
 });

@@ -43,35 +43,54 @@ describe('readTrace', () => {
 
   test('decodes strings as strace escapes them, with and without -xx', () => {
     expect([...unescapeBytes('a\\n\\0\\377\\x41\\"\\\\')]).toEqual([97, 10, 0, 255, 0x41, 0x22, 0x5c]);
-    expect([...(quotedStrings('3</a>, "x\\"y", 2') [0] ?? [])]).toEqual([120, 34, 121]);
-    expect([...outgoingBytes('3<socket:[1]>, [{iov_base="ab", iov_len=2}, {iov_base="\\x63", iov_len=1}], 2')]).toEqual([97, 98, 99]);
+    expect([...(quotedStrings('3</a>, "x\\"y", 2')[0] ?? [])]).toEqual([120, 34, 121]);
+    expect([...outgoingBytes('3<socket:[1]>, [{iov_base="ab", iov_len=2}, {iov_base="\\x63", iov_len=1}], 2')]).toEqual(
+      [97, 98, 99],
+    );
     expect(pathArguments('AT_FDCWD<\\x2f\\x77>, "\\x61", AT_FDCWD</w>, "../b", 0', '/')).toEqual(['/w/a', '/b']);
   });
 });
 
 describe('auditTrace', () => {
   test('passes a run that syncs data and every name before the answer', () => {
-    expect(audit(GOOD)).toEqual({ violations: [], answers: 1, sends: 1, logWrites: 1, fileSyncs: 1, directorySyncs: 2 });
+    expect(audit(GOOD)).toEqual({
+      violations: [],
+      answers: 1,
+      sends: 1,
+      logWrites: 1,
+      fileSyncs: 1,
+      directorySyncs: 2,
+    });
   });
 
   test('passes the same run printed in hex', () => {
     const hex = GOOD.map((line) =>
-      line.replaceAll(/"((?:[^"\\]|\\.)*)"/g, (_, text: string) => `"${[...unescapeBytes(text)].map((byte) => `\\x${byte.toString(16).padStart(2, '0')}`).join('')}"`),
+      line.replaceAll(
+        /"((?:[^"\\]|\\.)*)"/g,
+        (_, text: string) =>
+          `"${[...unescapeBytes(text)].map((byte) => `\\x${byte.toString(16).padStart(2, '0')}`).join('')}"`,
+      ),
     );
     expect(audit(hex).violations).toEqual([]);
     expect(audit(hex).answers).toBe(1);
   });
 
   test('finds a missing fdatasync', () => {
-    expect(audit(without('fdatasync')).violations.map(({ kind, path: file }) => [kind, file])).toEqual([['data not durable', '/w/topics/t/0.log']]);
+    expect(audit(without('fdatasync')).violations.map(({ kind, path: file }) => [kind, file])).toEqual([
+      ['data not durable', '/w/topics/t/0.log'],
+    ]);
   });
 
   test('finds a missing sync of the folder of the file', () => {
-    expect(audit(without('fsync(23')).violations.map(({ kind, path: file }) => [kind, file])).toEqual([['name not durable', '/w/topics/t/0.log']]);
+    expect(audit(without('fsync(23')).violations.map(({ kind, path: file }) => [kind, file])).toEqual([
+      ['name not durable', '/w/topics/t/0.log'],
+    ]);
   });
 
   test('finds a missing sync of the folder above', () => {
-    expect(audit(without('fsync(22')).violations.map(({ kind, path: file }) => [kind, file])).toEqual([['name not durable', '/w/topics/t']]);
+    expect(audit(without('fsync(22')).violations.map(({ kind, path: file }) => [kind, file])).toEqual([
+      ['name not durable', '/w/topics/t'],
+    ]);
   });
 
   test('finds an answer that leaves while the sync is under way', () => {
@@ -94,7 +113,9 @@ describe('auditTrace', () => {
   test('a rename makes the name loose again, and carries the writes along', () => {
     const rename = '11 100.0000055 rename("topics/t/0.log", "topics/t/1.log") = 0';
     const renamed = GOOD.toSpliced(9, 0, rename);
-    expect(audit(renamed).violations.map(({ kind, path: file }) => [kind, file])).toEqual([['name not durable', '/w/topics/t/1.log']]);
+    expect(audit(renamed).violations.map(({ kind, path: file }) => [kind, file])).toEqual([
+      ['name not durable', '/w/topics/t/1.log'],
+    ]);
     expect(audit(renamed.toSpliced(10, 0, '11 100.0000099 fsync(23</w/topics/t>) = 0')).violations).toEqual([]);
   });
 
@@ -104,7 +125,10 @@ describe('auditTrace', () => {
   });
 
   test('sends that are no answers are counted and not judged', () => {
-    const report = audit([...without('fdatasync').slice(0, -1), '10 100.1 sendto(9<socket:[1]>, "metadata", 8, 0, NULL, 0) = 8']);
+    const report = audit([
+      ...without('fdatasync').slice(0, -1),
+      '10 100.1 sendto(9<socket:[1]>, "metadata", 8, 0, NULL, 0) = 8',
+    ]);
     expect(report).toMatchObject({ violations: [], answers: 0, sends: 1 });
   });
 });
@@ -135,11 +159,30 @@ async function record(skip: string): Promise<AuditReport> {
     await fs.writeFile(program, PROGRAM);
     const log = path.join(root, 'log');
     const left = skip === 'data' || skip === '' ? skip : path.join(root, skip);
-    const run = spawnSync('strace', ['-f', '-y', '-ttt', '-xx', '-s', '128', '-o', log, '-e', `trace=${TRACED}`, process.execPath, program, root, left], {
-      timeout: 30_000,
-      env: { ...process.env, UV_USE_IO_URING: '0' },
-      encoding: 'utf8',
-    });
+    const run = spawnSync(
+      'strace',
+      [
+        '-f',
+        '-y',
+        '-ttt',
+        '-xx',
+        '-s',
+        '128',
+        '-o',
+        log,
+        '-e',
+        `trace=${TRACED}`,
+        process.execPath,
+        program,
+        root,
+        left,
+      ],
+      {
+        timeout: 30_000,
+        env: { ...process.env, UV_USE_IO_URING: '0' },
+        encoding: 'utf8',
+      },
+    );
     expect(run.status, run.stderr).toBe(0);
     return auditTrace(await fs.readFile(log, 'utf8'), { acknowledges: ANSWER, workingDirectory: root });
   } finally {
@@ -152,7 +195,13 @@ if (!straceWorks) console.warn('strace is missing or may not trace here: the liv
 
 describe.skipIf(!straceWorks)('auditTrace on a live record', () => {
   test('passes a program that syncs, and names what another leaves out', { timeout: 60_000 }, async () => {
-    expect(await record('')).toMatchObject({ violations: [], answers: 1, logWrites: 1, fileSyncs: 1, directorySyncs: 2 });
+    expect(await record('')).toMatchObject({
+      violations: [],
+      answers: 1,
+      logWrites: 1,
+      fileSyncs: 1,
+      directorySyncs: 2,
+    });
     expect((await record('data')).violations.map(({ kind }) => kind)).toEqual(['data not durable']);
     expect((await record('t')).violations.map(({ kind }) => kind)).toEqual(['name not durable']);
   });

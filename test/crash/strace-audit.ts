@@ -188,7 +188,15 @@ class Auditor {
     const end = positioned ? at + call.result : Infinity;
     const file = this.files.get(target.path) ?? { writes: [] };
     this.files.set(target.path, file);
-    file.writes.push({ path: target.path, at, end, line, bytes: outgoingBytes(call.args), durable: false, lost: false });
+    file.writes.push({
+      path: target.path,
+      at,
+      end,
+      line,
+      bytes: outgoingBytes(call.args),
+      durable: false,
+      lost: false,
+    });
     if (this.isLog(target.path)) this.logWrites += 1;
   }
 
@@ -223,16 +231,28 @@ class Auditor {
   }
 
   private checkRange(range: ByteRange, line: number): void {
-    const touching = (this.files.get(range.path)?.writes ?? []).filter((write) => write.at < range.end && range.at < write.end);
+    const touching = (this.files.get(range.path)?.writes ?? []).filter(
+      (write) => write.at < range.end && range.at < write.end,
+    );
     const where = `[${String(range.at)}, ${String(range.end)})`;
     if (touching.length === 0) {
-      this.violations.push({ line, kind: 'never written', path: range.path, detail: `no write of ${where} in this record` });
+      this.violations.push({
+        line,
+        kind: 'never written',
+        path: range.path,
+        detail: `no write of ${where} in this record`,
+      });
       return;
     }
     const loose = touching.find((write) => !write.durable);
     if (loose === undefined) return;
     const why = loose.lost ? 'its sync failed' : 'no sync began after it and ended before the answer';
-    this.violations.push({ line, kind: 'data not durable', path: range.path, detail: `${where}: written at line ${String(loose.line)}, ${why}` });
+    this.violations.push({
+      line,
+      kind: 'data not durable',
+      path: range.path,
+      detail: `${where}: written at line ${String(loose.line)}, ${why}`,
+    });
   }
 
   private checkNames(path: string, line: number): void {

@@ -39,7 +39,14 @@ export function readTrace(log: string): TraceEvent[] {
     const resumed = unfinished === null ? RESUMED.exec(rest) : null;
     const whole = unfinished === null && resumed === null ? WHOLE.exec(rest) : null;
     if (unfinished !== null) {
-      const call = { process, name: unfinished[1] ?? '', startLine: line, seconds, args: unfinished[2] ?? '', result: undefined };
+      const call = {
+        process,
+        name: unfinished[1] ?? '',
+        startLine: line,
+        seconds,
+        args: unfinished[2] ?? '',
+        result: undefined,
+      };
       open.set(process, call);
       events.push({ kind: 'start', line, call });
     } else if (resumed !== null) {
@@ -50,7 +57,14 @@ export function readTrace(log: string): TraceEvent[] {
       call.result = resultOf(resumed[3]);
       events.push({ kind: 'end', line, call });
     } else if (whole !== null) {
-      const call = { process, name: whole[1] ?? '', startLine: line, seconds, args: whole[2] ?? '', result: resultOf(whole[3]) };
+      const call = {
+        process,
+        name: whole[1] ?? '',
+        startLine: line,
+        seconds,
+        args: whole[2] ?? '',
+        result: resultOf(whole[3]),
+      };
       events.push({ kind: 'start', line, call }, { kind: 'end', line, call });
     }
   }
@@ -96,7 +110,10 @@ export function outgoingBytes(args: string): Uint8Array {
   return out;
 }
 
-export type Descriptor = { readonly kind: 'path'; readonly path: string } | { readonly kind: 'socket'; readonly label: string } | { readonly kind: 'other' };
+export type Descriptor =
+  | { readonly kind: 'path'; readonly path: string }
+  | { readonly kind: 'socket'; readonly label: string }
+  | { readonly kind: 'other' };
 
 /** What the first argument's descriptor is, from strace's own annotation. */
 export function firstDescriptor(args: string): Descriptor {

@@ -3,7 +3,14 @@ import { offset } from '../../src/base/brands.ts';
 import { crc32cTable } from '../../src/base/checksum.ts';
 import { checkBatch } from '../../src/format/batch.ts';
 import { scanBatches } from '../../src/format/scan.ts';
-import { encodeSyncMark, newestSyncMark, SYNC_MARK_BYTES, SYNC_MARKS_BYTES, syncMarksAt, type SyncMark } from '../../src/format/sync-mark.ts';
+import {
+  encodeSyncMark,
+  newestSyncMark,
+  SYNC_MARK_BYTES,
+  SYNC_MARKS_BYTES,
+  syncMarksAt,
+  type SyncMark,
+} from '../../src/format/sync-mark.ts';
 
 const BASE = offset(1000);
 const MARK: SyncMark = { sequence: 7, segmentBase: BASE, syncedOffset: offset(1200), syncedPosition: 4711 };

@@ -27,16 +27,19 @@ interface Answer {
 
 function ask(route: string, options: http.RequestOptions = {}): Promise<Answer> {
   return new Promise((resolve, reject) => {
-    const request = http.request({ host: '127.0.0.1', port: listener.address.port, path: route, ...options }, (response) => {
-      let body = '';
-      response.setEncoding('utf8');
-      response.on('data', (text: string) => {
-        body += text;
-      });
-      response.on('end', () => {
-        resolve({ status: response.statusCode ?? 0, type: response.headers['content-type'] ?? '', body });
-      });
-    });
+    const request = http.request(
+      { host: '127.0.0.1', port: listener.address.port, path: route, ...options },
+      (response) => {
+        let body = '';
+        response.setEncoding('utf8');
+        response.on('data', (text: string) => {
+          body += text;
+        });
+        response.on('end', () => {
+          resolve({ status: response.statusCode ?? 0, type: response.headers['content-type'] ?? '', body });
+        });
+      },
+    );
     request.on('error', reject);
     request.end();
   });
@@ -44,7 +47,11 @@ function ask(route: string, options: http.RequestOptions = {}): Promise<Answer> 
 
 describe('listenAdmin', () => {
   it('gives metrics and both states, with a status that says what to do', async () => {
-    expect(await ask('/metrics')).toEqual({ status: 200, type: 'text/plain; version=0.0.4; charset=utf-8', body: 'rivulet_x_total 1\n' });
+    expect(await ask('/metrics')).toEqual({
+      status: 200,
+      type: 'text/plain; version=0.0.4; charset=utf-8',
+      body: 'rivulet_x_total 1\n',
+    });
     expect(await ask('/healthz?verbose')).toMatchObject({ status: 200, body: '{"ok":true,"syncStuckMs":7}\n' });
     expect(await ask('/readyz')).toMatchObject({ status: 503, body: '{"ok":false,"state":"recovering"}\n' });
     healthy = false;

@@ -46,7 +46,11 @@ describe('openDisk', () => {
       file.write(new Uint8Array(10), 0);
       await file.sync();
       console.log(kinds.join());`;
-    const out = spawnSync('sh', ['-c', 'trap "" XFSZ; ulimit -f 256; exec "$0" "$@"', process.execPath, '--input-type=module', '-e', script], { encoding: 'utf8' });
+    const out = spawnSync(
+      'sh',
+      ['-c', 'trap "" XFSZ; ulimit -f 256; exec "$0" "$@"', process.execPath, '--input-type=module', '-e', script],
+      { encoding: 'utf8' },
+    );
     expect(out.stdout.trim(), out.stderr).toBe('no-space,no-space,no-space');
   });
 });
@@ -140,7 +144,11 @@ describe('HostFile', () => {
 describe('Disk errors', () => {
   it('are told apart by kind', async () => {
     const { disk } = real;
-    expect(await failureOf(() => disk.open('none', 'read'))).toMatchObject({ kind: 'not-found', operation: 'open', path: 'none' });
+    expect(await failureOf(() => disk.open('none', 'read'))).toMatchObject({
+      kind: 'not-found',
+      operation: 'open',
+      path: 'none',
+    });
     const file = await disk.open('file', 'create');
     expect(await failureOf(() => disk.open('file', 'create'))).toMatchObject({ kind: 'exists' });
     await disk.makeDirectory('folder');
@@ -169,7 +177,11 @@ describe('Disk errors', () => {
       await files.pop().close();
       await (await disk.open('again', 'create')).close();
       console.log(kind);`;
-    const out = spawnSync('sh', ['-c', 'ulimit -n 64; exec "$0" "$@"', process.execPath, '--input-type=module', '-e', script], { encoding: 'utf8' });
+    const out = spawnSync(
+      'sh',
+      ['-c', 'ulimit -n 64; exec "$0" "$@"', process.execPath, '--input-type=module', '-e', script],
+      { encoding: 'utf8' },
+    );
     expect(out.stdout.trim(), out.stderr).toBe('too-many-files');
   });
 });
@@ -192,7 +204,9 @@ describe('Disk.lock', () => {
       const child = (await import('node:child_process')).spawn('sleep', ['20'], { stdio: 'ignore', detached: true });
       console.log(child.pid);
       setInterval(() => undefined, 1000);`;
-    const holder = spawn(process.execPath, ['--input-type=module', '-e', script], { stdio: ['ignore', 'pipe', 'inherit'] });
+    const holder = spawn(process.execPath, ['--input-type=module', '-e', script], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
     const sleeper = await new Promise<number>((resolve, reject) => {
       holder.stdout.once('data', (line: Buffer) => {
         resolve(Number(line.toString()));

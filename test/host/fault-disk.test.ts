@@ -22,7 +22,12 @@ describe('withFaults', () => {
     const outcomes: string[] = [];
     for (let index = 0; index < 4; index += 1) {
       await other.sync();
-      outcomes.push(await file.sync().then(() => 'ok', (error: unknown) => (error instanceof Error && 'kind' in error ? String(error.kind) : 'other')));
+      outcomes.push(
+        await file.sync().then(
+          () => 'ok',
+          (error: unknown) => (error instanceof Error && 'kind' in error ? String(error.kind) : 'other'),
+        ),
+      );
     }
     expect(outcomes).toEqual(['ok', 'io', 'io', 'ok']);
     await file.close();

@@ -73,14 +73,20 @@ async function tryOne(folder: string, lastIndex: number): Promise<string> {
   const loaded = await store.load();
   if (loaded.kind === 'empty') return 'WRONG empty';
   // An older state with its own index is right as well: the log brings it forward.
-  if (loaded.kind === 'ok' && !sameEntries(loaded.entries, stateAt(loaded.appliedIndex))) return `WRONG values at ${String(loaded.appliedIndex)}`;
+  if (loaded.kind === 'ok' && !sameEntries(loaded.entries, stateAt(loaded.appliedIndex)))
+    return `WRONG values at ${String(loaded.appliedIndex)}`;
   if (loaded.kind === 'damaged') await store.replace(lastIndex, stateAt(lastIndex));
-  else for (let index = loaded.appliedIndex + 1; index <= lastIndex; index += 1) await store.apply(index, changesAt(index));
+  else
+    for (let index = loaded.appliedIndex + 1; index <= lastIndex; index += 1)
+      await store.apply(index, changesAt(index));
   await store.apply(lastIndex + 1, changesAt(lastIndex + 1));
   await store.close();
   const again = lmdbStore(options);
   const reloaded = await again.load();
-  const right = reloaded.kind === 'ok' && reloaded.appliedIndex === lastIndex + 1 && sameEntries(reloaded.entries, stateAt(lastIndex + 1));
+  const right =
+    reloaded.kind === 'ok' &&
+    reloaded.appliedIndex === lastIndex + 1 &&
+    sameEntries(reloaded.entries, stateAt(lastIndex + 1));
   await again.close();
   return right ? loaded.kind : `WRONG after the repair: ${reloaded.kind}`;
 }

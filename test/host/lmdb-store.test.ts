@@ -51,7 +51,11 @@ describe('lmdbStore', () => {
     await store.replace(99, new Map([['only', new Uint8Array([1])]]));
     await store.close();
     const again = lmdbStore(options);
-    expect(await again.load()).toEqual({ kind: 'ok', appliedIndex: 99, entries: new Map([['only', new Uint8Array([1])]]) });
+    expect(await again.load()).toEqual({
+      kind: 'ok',
+      appliedIndex: 99,
+      entries: new Map([['only', new Uint8Array([1])]]),
+    });
     await again.close();
   });
 
@@ -62,7 +66,9 @@ describe('lmdbStore', () => {
     await store.close();
     const again = lmdbStore(options);
     const loaded = await again.load();
-    expect(loaded.kind === 'ok' && loaded.appliedIndex === LAST && sameEntries(loaded.entries, stateAt(LAST))).toBe(true);
+    expect(loaded.kind === 'ok' && loaded.appliedIndex === LAST && sameEntries(loaded.entries, stateAt(LAST))).toBe(
+      true,
+    );
     await again.close();
   });
 
@@ -100,7 +106,9 @@ describe('lmdbStore', () => {
   it('refuses everything after a commit failed', async () => {
     const store = lmdbStore(options);
     await store.load();
-    expect(await failureOf(() => store.apply(1, [{ key: 'x'.repeat(3000), value: new Uint8Array(1) }]))).toBeInstanceOf(Error);
+    expect(await failureOf(() => store.apply(1, [{ key: 'x'.repeat(3000), value: new Uint8Array(1) }]))).toBeInstanceOf(
+      Error,
+    );
     expect(await failureOf(() => store.apply(2, []))).toMatchObject({ name: 'InvariantError' });
     await store.close();
   });
@@ -110,15 +118,37 @@ describe('lmdbStore', () => {
     const { open } = await import('lmdb');
     await fill();
     const file = path.join(options.folder, 'image.mdb');
-    const raw = { path: file, noSubdir: true, overlappingSync: false, pageSize: 4096, encoding: 'binary', keyEncoding: 'binary', cache: false } as const;
+    const raw = {
+      path: file,
+      noSubdir: true,
+      overlappingSync: false,
+      pageSize: 4096,
+      encoding: 'binary',
+      keyEncoding: 'binary',
+      cache: false,
+    } as const;
     const sound = fs.readFileSync(file);
-    const tamper = async (work: (database: { get(key: Buffer): Buffer; put(key: Buffer, value: Buffer): unknown; remove(key: Buffer): unknown }, keys: Buffer[]) => void): Promise<string> => {
+    const tamper = async (
+      work: (
+        database: { get(key: Buffer): Buffer; put(key: Buffer, value: Buffer): unknown; remove(key: Buffer): unknown },
+        keys: Buffer[],
+      ) => void,
+    ): Promise<string> => {
       fs.mkdirSync(options.folder, { recursive: true });
       fs.writeFileSync(file, sound);
       const database = open<Buffer, Buffer>(raw);
-      const keys = [...database.getKeys({})].map((key) => Buffer.from(key)).filter((key) => key.toString().startsWith('e'));
+      const keys = [...database.getKeys({})]
+        .map((key) => Buffer.from(key))
+        .filter((key) => key.toString().startsWith('e'));
       await database.transaction(() => {
-        work({ get: (key) => Buffer.from(database.get(key) ?? []), put: (key, value) => database.put(key, value), remove: (key) => database.remove(key) }, keys);
+        work(
+          {
+            get: (key) => Buffer.from(database.get(key) ?? []),
+            put: (key, value) => database.put(key, value),
+            remove: (key) => database.remove(key),
+          },
+          keys,
+        );
       });
       await database.close();
       const kind = await loadedKind();
@@ -127,7 +157,9 @@ describe('lmdbStore', () => {
     };
     expect(await tamper(() => undefined)).toBe('ok');
     expect(await tamper((database, [first]) => first && database.remove(first))).toBe('damaged');
-    expect(await tamper((database, [first, second]) => first && second && database.put(first, database.get(second)))).toBe('damaged');
+    expect(
+      await tamper((database, [first, second]) => first && second && database.put(first, database.get(second))),
+    ).toBe('damaged');
     expect(await tamper((database) => database.remove(Buffer.from('a')))).toBe('damaged');
   });
 });
@@ -151,7 +183,11 @@ describe('a killed process', () => {
 
   /** Its complete lines; killed once it has printed so many. */
   function killAfter(count: number): Promise<readonly string[]> {
-    const child = spawn(process.execPath, [path.join(import.meta.dirname, 'lmdb-writer.ts'), options.folder, options.quarantine], { stdio: ['ignore', 'pipe', 'inherit'] });
+    const child = spawn(
+      process.execPath,
+      [path.join(import.meta.dirname, 'lmdb-writer.ts'), options.folder, options.quarantine],
+      { stdio: ['ignore', 'pipe', 'inherit'] },
+    );
     let text = '';
     child.stdout.on('data', (piece: Buffer) => {
       text += piece.toString();
@@ -178,22 +214,28 @@ describe('checkLmdbFile', () => {
 });
 
 describe('a damaged image', () => {
-  it('never gives wrong values, and is usable within two starts, wherever it is hit', { timeout: 170_000 }, async () => {
-    await fill();
-    const image = path.join(options.folder, 'image.mdb');
-    const size = fs.statSync(image).size;
-    const damages = damagesFor(size);
-    const plan: DamagePlan = { image, work: path.join(root, 'work'), lastIndex: LAST, damages };
-    const planFile = path.join(root, 'plan.json');
-    fs.writeFileSync(planFile, JSON.stringify(plan));
-    const outcome = runPlan(planFile, damages.length);
-    expect(outcome.wrong).toEqual([]);
-    expect(outcome.diedTwice).toEqual([]);
-    expect(outcome.results.size).toBe(damages.length);
-    expect(outcome.results.get(0)).toBe('ok');
-    // A sweep in which nothing was found would prove nothing.
-    expect([...outcome.results.values()].filter((kind) => kind === 'damaged').length).toBeGreaterThan(damages.length / 10);
-  });
+  it(
+    'never gives wrong values, and is usable within two starts, wherever it is hit',
+    { timeout: 170_000 },
+    async () => {
+      await fill();
+      const image = path.join(options.folder, 'image.mdb');
+      const size = fs.statSync(image).size;
+      const damages = damagesFor(size);
+      const plan: DamagePlan = { image, work: path.join(root, 'work'), lastIndex: LAST, damages };
+      const planFile = path.join(root, 'plan.json');
+      fs.writeFileSync(planFile, JSON.stringify(plan));
+      const outcome = runPlan(planFile, damages.length);
+      expect(outcome.wrong).toEqual([]);
+      expect(outcome.diedTwice).toEqual([]);
+      expect(outcome.results.size).toBe(damages.length);
+      expect(outcome.results.get(0)).toBe('ok');
+      // A sweep in which nothing was found would prove nothing.
+      expect([...outcome.results.values()].filter((kind) => kind === 'damaged').length).toBeGreaterThan(
+        damages.length / 10,
+      );
+    },
+  );
 });
 
 /** Every page zeroed and swapped, truncations, and bits of headers and bodies spread over the whole file. */
@@ -203,11 +245,17 @@ function damagesFor(size: number): Damage[] {
   for (let page = 0; page < pages; page += 1) {
     damages.push({ kind: 'zero', page }, { kind: 'truncate', size: page * 4096 + 1777 });
     damages.push({ kind: 'copy', page, over: (page + 3) % pages });
-    for (const inside of [0, 1, 9, 18, 20, 22, 24, 25, 26, 30]) damages.push({ kind: 'flip', at: page * 4096 + inside, bit: (page + inside) % 8 });
-    for (let step = 0; step < 6; step += 1) damages.push({ kind: 'flip', at: page * 4096 + ((page * 977 + step * 683) % 4096), bit: step });
+    for (const inside of [0, 1, 9, 18, 20, 22, 24, 25, 26, 30])
+      damages.push({ kind: 'flip', at: page * 4096 + inside, bit: (page + inside) % 8 });
+    for (let step = 0; step < 6; step += 1)
+      damages.push({ kind: 'flip', at: page * 4096 + ((page * 977 + step * 683) % 4096), bit: step });
   }
   // Both heads, byte by byte.
-  for (let inside = 0; inside < 170; inside += 1) damages.push({ kind: 'flip', at: inside, bit: inside % 8 }, { kind: 'flip', at: 4096 + inside, bit: (inside + 3) % 8 });
+  for (let inside = 0; inside < 170; inside += 1)
+    damages.push(
+      { kind: 'flip', at: inside, bit: inside % 8 },
+      { kind: 'flip', at: 4096 + inside, bit: (inside + 3) % 8 },
+    );
   return damages;
 }
 
@@ -223,7 +271,11 @@ function runPlan(planFile: string, count: number): Outcome {
   let deaths = 0;
   // Each round ends the plan or gets past one damage at least after two deaths.
   for (let round = 0; round < 2 * count && from < count; round += 1) {
-    const child = spawnSync(process.execPath, [path.join(import.meta.dirname, 'lmdb-damage.ts'), planFile, String(from)], { encoding: 'utf8', timeout: 150_000 });
+    const child = spawnSync(
+      process.execPath,
+      [path.join(import.meta.dirname, 'lmdb-damage.ts'), planFile, String(from)],
+      { encoding: 'utf8', timeout: 150_000 },
+    );
     let last = from;
     for (const line of child.stdout.split('\n')) {
       const [, index, result] = /^(\d+) (.+)$/.exec(line) ?? [];
@@ -237,7 +289,8 @@ function runPlan(planFile: string, count: number): Outcome {
       deaths = 0;
     }
     if (child.status === 0) return outcome;
-    if (child.error !== undefined || last >= count) throw new Error(`the sweep ended at ${String(last)}: ${child.stderr}`);
+    if (child.error !== undefined || last >= count)
+      throw new Error(`the sweep ended at ${String(last)}: ${child.stderr}`);
     deaths += 1;
     from = last;
     if (deaths === 2) {

@@ -10,7 +10,8 @@ if (folder !== undefined && quarantine !== undefined) {
   const loaded = await store.load();
   let index = loaded.kind === 'ok' ? loaded.appliedIndex : 0;
   if (loaded.kind === 'damaged') throw new Error(loaded.reason);
-  if (loaded.kind === 'ok' && !sameEntries(loaded.entries, stateAt(index))) throw new Error(`wrong values at ${String(index)}`);
+  if (loaded.kind === 'ok' && !sameEntries(loaded.entries, stateAt(index)))
+    throw new Error(`wrong values at ${String(index)}`);
   fs.writeSync(1, `loaded ${String(index)}\n`);
   for (;;) {
     index += 1;

@@ -76,7 +76,10 @@ describe.each([{ populateByRead: false }, { populateByRead: true }])('Mapping, %
 
   it('rejects with io when pages beyond the end of the file are populated, and the process lives', async () => {
     const mapping = file.map(4 * BYTES);
-    expect(await failureOf(() => mapping.populate(at(2 * BYTES), 4096))).toMatchObject({ kind: 'io', operation: 'populate' });
+    expect(await failureOf(() => mapping.populate(at(2 * BYTES), 4096))).toMatchObject({
+      kind: 'io',
+      operation: 'populate',
+    });
     await mapping.populate(at(0), BYTES);
     mapping.unmap();
   });
@@ -99,7 +102,9 @@ describe('the addon', () => {
       expect((): unknown => Reflect.apply(addon.unmap, addon, [value])).toThrow(TypeError);
       expect((): unknown => Reflect.apply(addon.lock, addon, [value === 1 ? -1 : value])).toThrow(TypeError);
     }
-    expect(() => addon.map(1_000_000, 4096)).toThrow(expect.objectContaining({ code: 'EBADF', errno: -9, syscall: 'mmap' }));
+    expect(() => addon.map(1_000_000, 4096)).toThrow(
+      expect.objectContaining({ code: 'EBADF', errno: -9, syscall: 'mmap' }),
+    );
     expect(() => {
       addon.lock(1_000_000);
     }).toThrow(expect.objectContaining({ code: 'EBADF', syscall: 'flock' }));
@@ -108,10 +113,23 @@ describe('the addon', () => {
 
   it('rejects with code, errno and syscall from the pool', async () => {
     const { addon, remove } = realDisk();
-    expect(await failureOf(() => addon.allocate(1_000_000, 0, 0, 10))).toMatchObject({ code: 'EBADF', errno: -9, syscall: 'fallocate' });
-    expect(await failureOf(() => addon.writeZeros(1_000_000, 0, 10))).toMatchObject({ code: 'EBADF', syscall: 'pwrite' });
-    expect(await failureOf(() => addon.startWriteback(1_000_000, 0, 10))).toMatchObject({ code: 'EBADF', syscall: 'sync_file_range' });
-    expect(await failureOf(() => addon.dropCache(1_000_000, 0, 10))).toMatchObject({ code: 'EBADF', syscall: 'posix_fadvise' });
+    expect(await failureOf(() => addon.allocate(1_000_000, 0, 0, 10))).toMatchObject({
+      code: 'EBADF',
+      errno: -9,
+      syscall: 'fallocate',
+    });
+    expect(await failureOf(() => addon.writeZeros(1_000_000, 0, 10))).toMatchObject({
+      code: 'EBADF',
+      syscall: 'pwrite',
+    });
+    expect(await failureOf(() => addon.startWriteback(1_000_000, 0, 10))).toMatchObject({
+      code: 'EBADF',
+      syscall: 'sync_file_range',
+    });
+    expect(await failureOf(() => addon.dropCache(1_000_000, 0, 10))).toMatchObject({
+      code: 'EBADF',
+      syscall: 'posix_fadvise',
+    });
     remove();
   });
 
@@ -155,7 +173,10 @@ describe('slices and the garbage collector', () => {
       rmSync(root, { recursive: true });
       console.log(full);
       process.exit(0);`;
-    const out = spawnSync(process.execPath, ['--input-type=module', '-e', script], { encoding: 'utf8', timeout: 60_000 });
+    const out = spawnSync(process.execPath, ['--input-type=module', '-e', script], {
+      encoding: 'utf8',
+      timeout: 60_000,
+    });
     expect(out.stdout.trim(), out.stderr).toMatch(/^\d+$/);
     // Left to the collector it is hundreds.
     expect(Number(out.stdout)).toBeLessThanOrEqual(5);

@@ -18,7 +18,11 @@ describe('crc32c', () => {
 
   it('is the native one here, and the plain one where that cannot load or is wrong', () => {
     expect(loadCrc32c()).not.toBe(crc32cTable);
-    expect(loadCrc32c(() => { throw new Error('no such module'); })).toBe(crc32cTable);
+    expect(
+      loadCrc32c(() => {
+        throw new Error('no such module');
+      }),
+    ).toBe(crc32cTable);
     expect(loadCrc32c(() => ({}))).toBe(crc32cTable);
     expect(loadCrc32c(() => ({ crc32c: () => 7 }))).toBe(crc32cTable);
   });

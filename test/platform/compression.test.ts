@@ -88,7 +88,10 @@ describe.each(PACKED)('decompress %s of hostile bytes', (codec) => {
 
   it('refuses a bomb of 1 GiB without holding it', () => {
     // In a process of its own, so that its peak of memory is the decoder's.
-    const out = spawnSync(process.execPath, [path.join(import.meta.dirname, 'bomb.ts'), codec], { encoding: 'utf8', timeout: 60_000 });
+    const out = spawnSync(process.execPath, [path.join(import.meta.dirname, 'bomb.ts'), codec], {
+      encoding: 'utf8',
+      timeout: 60_000,
+    });
     expect(out.stderr).toBe('');
     const { kind, grownMiB } = JSON.parse(out.stdout) as { kind: string; grownMiB: number };
     expect(kind).toBe('too-large');
@@ -124,9 +127,13 @@ describe('formats of other writers', () => {
 
   it('reads zstd and gzip of any level, and members in a row', () => {
     const zstd = zlib.zstdCompressSync(text, { params: { [zlib.constants.ZSTD_c_compressionLevel]: 19 } });
-    expect(same(compression.decompress('zstd', Buffer.concat([zstd, zstd]), 2 * text.length), Buffer.concat([text, text]))).toBe(true);
+    expect(
+      same(compression.decompress('zstd', Buffer.concat([zstd, zstd]), 2 * text.length), Buffer.concat([text, text])),
+    ).toBe(true);
     const gzip = zlib.gzipSync(text, { level: 9 });
-    expect(same(compression.decompress('gzip', Buffer.concat([gzip, gzip]), 2 * text.length), Buffer.concat([text, text]))).toBe(true);
+    expect(
+      same(compression.decompress('gzip', Buffer.concat([gzip, gzip]), 2 * text.length), Buffer.concat([text, text])),
+    ).toBe(true);
   });
 
   it('refuses a zstd frame that wants a window far larger than the caller takes', () => {
@@ -136,6 +143,8 @@ describe('formats of other writers', () => {
   });
 
   it('refuses a snappy block that declares more than it can hold', () => {
-    expect(faultOf(() => compression.decompress('snappy', Buffer.from([0xff, 0xff, 0xff, 0x07, 0x00]), 2 ** 31))).toBe('corrupt');
+    expect(faultOf(() => compression.decompress('snappy', Buffer.from([0xff, 0xff, 0xff, 0x07, 0x00]), 2 ** 31))).toBe(
+      'corrupt',
+    );
   });
 });

@@ -10,7 +10,12 @@ const network = tcpNetwork({ onListenerError: (error) => errors.push(error) });
 const listener = await network.listen({ host: '127.0.0.1', port: 0 }, (connection) => {
   accepted += 1;
   const room = new Uint8Array(100);
-  return { receiveBuffer: () => room, received: (bytes) => connection.send([room.slice(0, bytes)]), drained: () => undefined, closed: () => undefined };
+  return {
+    receiveBuffer: () => room,
+    received: (bytes) => connection.send([room.slice(0, bytes)]),
+    drained: () => undefined,
+    closed: () => undefined,
+  };
 });
 
 /** True when the echo came back. */
@@ -42,5 +47,9 @@ const shed = await echo();
 await pause(150);
 for (const filler of fillers) fs.closeSync(filler);
 const recovered = await echo();
-process.stdout.write(!shed && recovered && accepted === 2 ? 'shed and recovered\n' : `shed ${String(!shed)}, recovered ${String(recovered)}, accepted ${String(accepted)}, errors ${errors.join()}\n`);
+process.stdout.write(
+  !shed && recovered && accepted === 2
+    ? 'shed and recovered\n'
+    : `shed ${String(!shed)}, recovered ${String(recovered)}, accepted ${String(accepted)}, errors ${errors.join()}\n`,
+);
 await listener.close();

@@ -61,7 +61,26 @@ let keys: { folder: string; server: TlsOptions; client: TlsOptions; stranger: Tl
 beforeAll(() => {
   const folder = fs.mkdtempSync(path.join(tmpdir(), 'rivulet-tls-'));
   const make = (name: string, subject: string, ...more: string[]): void => {
-    execFileSync('openssl', ['req', '-x509', '-newkey', 'rsa:2048', '-nodes', '-days', '2', '-subj', subject, '-keyout', `${folder}/${name}.key`, '-out', `${folder}/${name}.pem`, ...more], { stdio: 'ignore' });
+    execFileSync(
+      'openssl',
+      [
+        'req',
+        '-x509',
+        '-newkey',
+        'rsa:2048',
+        '-nodes',
+        '-days',
+        '2',
+        '-subj',
+        subject,
+        '-keyout',
+        `${folder}/${name}.key`,
+        '-out',
+        `${folder}/${name}.pem`,
+        ...more,
+      ],
+      { stdio: 'ignore' },
+    );
   };
   make('server', '/CN=localhost', '-addext', 'subjectAltName=DNS:localhost,IP:127.0.0.1');
   make('client', '/CN=sensor-7');
@@ -156,7 +175,9 @@ describe.each(ways)('tcpNetwork, $name', ({ options, secure }) => {
       originalClosed(error);
     };
     for (let index = 0; index < 40; index += 1) {
-      client.socket.send([new Uint8Array(1 << 20), new Uint8Array(10)], () => calls.set(index, (calls.get(index) ?? 0) + 1));
+      client.socket.send([new Uint8Array(1 << 20), new Uint8Array(10)], () =>
+        calls.set(index, (calls.get(index) ?? 0) + 1),
+      );
     }
     await turn();
     const reason = new Error('enough');
@@ -249,13 +270,17 @@ describe.each(ways)('tcpNetwork, $name', ({ options, secure }) => {
     await listener.close();
     client.socket.send([Buffer.from('still here')]);
     await until(() => server.total === 10);
-    await expect(network.connect(listener.address, 5000, () => new Side(10), secure ? keys.client : undefined)).rejects.toThrow();
+    await expect(
+      network.connect(listener.address, 5000, () => new Side(10), secure ? keys.client : undefined),
+    ).rejects.toThrow();
   });
 
   it('a connection that is refused is closed, and asks nothing of a handler', async () => {
     listener = await network.listen({ host: '127.0.0.1', port: 0 }, () => undefined, secure ? keys.server : undefined);
     const client = new Side(10);
-    await network.connect(listener.address, 5000, () => client, secure ? keys.client : undefined).catch(() => client.ends.push(undefined));
+    await network
+      .connect(listener.address, 5000, () => client, secure ? keys.client : undefined)
+      .catch(() => client.ends.push(undefined));
     await until(() => client.ends.length === 1);
   });
 
@@ -275,14 +300,18 @@ describe('tcpNetwork and the world', () => {
     });
     const { port } = free.address() as net.AddressInfo;
     await new Promise((resolve) => free.close(resolve));
-    await expect(tcpNetwork().connect({ host: '127.0.0.1', port }, 5000, () => new Side(10))).rejects.toThrow('ECONNREFUSED');
+    await expect(tcpNetwork().connect({ host: '127.0.0.1', port }, 5000, () => new Side(10))).rejects.toThrow(
+      'ECONNREFUSED',
+    );
     // A TLS greeting that is never answered: TCP alone is connected.
     const mute = net.createServer();
     await new Promise<void>((resolve) => {
       mute.listen(0, '127.0.0.1', resolve);
     });
     const { port: mutePort } = mute.address() as net.AddressInfo;
-    await expect(tcpNetwork().connect({ host: '127.0.0.1', port: mutePort }, 30, () => new Side(10), {})).rejects.toThrow('30 ms');
+    await expect(
+      tcpNetwork().connect({ host: '127.0.0.1', port: mutePort }, 30, () => new Side(10), {}),
+    ).rejects.toThrow('30 ms');
     mute.close();
   });
 
@@ -290,14 +319,25 @@ describe('tcpNetwork and the world', () => {
     const errors: Error[] = [];
     const network = tcpNetwork({ onListenerError: (error) => errors.push(error) });
     const accepted: Connection[] = [];
-    const listener = await network.listen({ host: '127.0.0.1', port: 0 }, (connection) => {
-      accepted.push(connection);
-      return new Side(10);
-    }, keys.server);
+    const listener = await network.listen(
+      { host: '127.0.0.1', port: 0 },
+      (connection) => {
+        accepted.push(connection);
+        return new Side(10);
+      },
+      keys.server,
+    );
     const client = new Side(10);
-    await network.connect(listener.address, 5000, () => client, keys.stranger).catch((error: Error) => client.ends.push(error));
+    await network
+      .connect(listener.address, 5000, () => client, keys.stranger)
+      .catch((error: Error) => client.ends.push(error));
     await until(() => client.ends.length === 1);
-    await expect(network.connect(listener.address, 5000, () => new Side(10), { ...keys.client, authorities: keys.stranger.certificate ?? '' })).rejects.toThrow('self-signed');
+    await expect(
+      network.connect(listener.address, 5000, () => new Side(10), {
+        ...keys.client,
+        authorities: keys.stranger.certificate ?? '',
+      }),
+    ).rejects.toThrow('self-signed');
     expect(accepted).toEqual([]);
     // Plain bytes to a TLS port are an error of the greeting.
     const plain = net.connect(listener.address.port, '127.0.0.1', () => plain.write('GET / HTTP/1.1\r\n\r\n'));
@@ -340,7 +380,11 @@ describe('tcpNetwork and the world', () => {
   });
 
   it('stays up when descriptors run out, and accepts again when there are some', () => {
-    const out = spawnSync('sh', ['-c', 'ulimit -n 80; exec "$0" "$@"', process.execPath, path.join(import.meta.dirname, 'descriptors.ts')], { encoding: 'utf8', timeout: 20_000 });
+    const out = spawnSync(
+      'sh',
+      ['-c', 'ulimit -n 80; exec "$0" "$@"', process.execPath, path.join(import.meta.dirname, 'descriptors.ts')],
+      { encoding: 'utf8', timeout: 20_000 },
+    );
     expect(out.stderr).toBe('');
     expect(out.stdout.trim()).toBe('shed and recovered');
   });

@@ -10,7 +10,13 @@ describe('openTelemetry', () => {
     telemetry.log('warn', 'segment-rolled', { partition: 3, path: 'a\nb' });
     const lines = String(output.read()).trim().split('\n');
     expect(lines).toHaveLength(1);
-    expect(JSON.parse(lines[0] ?? '')).toMatchObject({ level: 'warn', nodeId: 7, event: 'segment-rolled', partition: 3, path: 'a\nb' });
+    expect(JSON.parse(lines[0] ?? '')).toMatchObject({
+      level: 'warn',
+      nodeId: 7,
+      event: 'segment-rolled',
+      partition: 3,
+      path: 'a\nb',
+    });
   });
 
   it('counts, sets and observes by name and labels; asking twice gives the same metric', async () => {
@@ -26,7 +32,16 @@ describe('openTelemetry', () => {
     telemetry.observeGauge('rivulet_d', 'help', () => 40, { disk: '2' });
     expect(asked).toBe(0);
     const text = await telemetry.metricsText();
-    for (const line of ['rivulet_a_total{topic="x"} 5', 'rivulet_a_total{topic="y"} 1', 'rivulet_b 2.5', 'rivulet_c_seconds_count 1', 'rivulet_c_seconds_bucket{le="0.005"} 1', 'rivulet_c_seconds_bucket{le="0.002"} 0', 'rivulet_d{disk="1"} 1', 'rivulet_d{disk="2"} 40']) {
+    for (const line of [
+      'rivulet_a_total{topic="x"} 5',
+      'rivulet_a_total{topic="y"} 1',
+      'rivulet_b 2.5',
+      'rivulet_c_seconds_count 1',
+      'rivulet_c_seconds_bucket{le="0.005"} 1',
+      'rivulet_c_seconds_bucket{le="0.002"} 0',
+      'rivulet_d{disk="1"} 1',
+      'rivulet_d{disk="2"} 40',
+    ]) {
       expect(text.split('\n')).toContain(line);
     }
   });

@@ -1,6 +1,15 @@
 // What an unlucky node meets, in the real executable: each gets a clear end or a clear error, and costs nothing else.
 import { execFileSync, spawnSync } from 'node:child_process';
-import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from 'vitest';
 import { connect, isRivuletError } from '../../src/client/index.ts';
@@ -21,8 +30,14 @@ function mayMount(): boolean {
   return process.getuid?.() === 0 && spawnSync('unshare', ['-m', 'true']).status === 0;
 }
 
-async function serveOnce(args: readonly string[], env: Record<string, string> = {}): Promise<{ status: number | null; stderr: string }> {
-  const { status, stderr } = await rivulet(['serve', '--listen', '127.0.0.1:0', '--admin-listen', '127.0.0.1:0', ...args], { timeoutMs: 20_000, env });
+async function serveOnce(
+  args: readonly string[],
+  env: Record<string, string> = {},
+): Promise<{ status: number | null; stderr: string }> {
+  const { status, stderr } = await rivulet(
+    ['serve', '--listen', '127.0.0.1:0', '--admin-listen', '127.0.0.1:0', ...args],
+    { timeoutMs: 20_000, env },
+  );
   return { status, stderr };
 }
 
@@ -73,7 +88,10 @@ describe('a data directory that cannot be used', () => {
   test('an address in use: status 76, and the data directory is free again', async () => {
     const broker = await startBroker(dataDir());
     const path = dataDir();
-    const { status, stderr } = await rivulet(['serve', '--data-dir', path, '--listen', broker.server, '--admin-listen', '127.0.0.1:0'], { timeoutMs: 20_000 });
+    const { status, stderr } = await rivulet(
+      ['serve', '--data-dir', path, '--listen', broker.server, '--admin-listen', '127.0.0.1:0'],
+      { timeoutMs: 20_000 },
+    );
     expect(status).toBe(76);
     expect(stderr).toMatch(/LISTEN_FAILED/);
     await broker.stop();
@@ -120,7 +138,10 @@ describe('a disk that fails', () => {
       expect(end).toEqual({ status: null, signal: 'SIGABRT' });
       expect(acknowledged.size).toBeGreaterThan(0);
       expect(acknowledged.size).toBeLessThan(20);
-      const lines = broker.stderr().split('\n').filter((line) => line.includes('STORAGE_FAILED'));
+      const lines = broker
+        .stderr()
+        .split('\n')
+        .filter((line) => line.includes('STORAGE_FAILED'));
       expect(lines, broker.stderr()).toHaveLength(1);
       expect(JSON.parse(lines[0] ?? '{}')).toMatchObject({ event: 'fatal', reason: 'STORAGE_FAILED' });
       const again = await startBroker(path);
@@ -146,12 +167,18 @@ describe('a disk that fails', () => {
     const prepared = await startBroker(path);
     await done(['topic', 'create', 'full', '--server', prepared.server]);
     await prepared.stop();
-    const broker = await startBroker(path, { env: { RIVULET_FAULT: 'write:topics/*.log:nth=5:short=30:count=5:ENOSPC' } });
+    const broker = await startBroker(path, {
+      env: { RIVULET_FAULT: 'write:topics/*.log:nth=5:short=30:count=5:ENOSPC' },
+    });
     const client = await connect({ servers: [broker.server] });
     const producer = client.producer({ idempotent: false, deliveryTimeoutMs: 60 });
     const outcomes: string[] = [];
     const kept: string[] = [];
-    for (let record = 0; record < 200 && !(outcomes.includes('STORAGE_FULL') && outcomes.at(-1) === 'ok'); record += 1) {
+    for (
+      let record = 0;
+      record < 200 && !(outcomes.includes('STORAGE_FULL') && outcomes.at(-1) === 'ok');
+      record += 1
+    ) {
       const value = `record ${String(record)}`;
       try {
         await producer.send('full', { value });
@@ -177,7 +204,9 @@ describe('a disk that fails', () => {
     mkdirSync(path);
     execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=48m', 'tmpfs', path]);
     try {
-      const broker = await startBroker(join(path, 'data'), { args: ['--min-free-bytes', '0', '--segment-bytes', '1MiB'] });
+      const broker = await startBroker(join(path, 'data'), {
+        args: ['--min-free-bytes', '0', '--segment-bytes', '1MiB'],
+      });
       await done(['topic', 'create', 'small', '--server', broker.server]);
       const ballast = join(path, 'ballast');
       writeFileSync(ballast, Buffer.alloc(30 * 1024 * 1024));
@@ -214,8 +243,20 @@ describe('the metadata image', () => {
   test('deleting or damaging the whole folder costs nothing but its rebuilding', async () => {
     const path = dataDir();
     const broker = await startBroker(path);
-    await done(['topic', 'create', 'kept', '--partitions', '3', '--retention-ms', '123456789', '--server', broker.server]);
-    await done(['produce', 'kept', '--partition', '1', '--server', broker.server], { input: Buffer.from('one\ntwo\n') });
+    await done([
+      'topic',
+      'create',
+      'kept',
+      '--partitions',
+      '3',
+      '--retention-ms',
+      '123456789',
+      '--server',
+      broker.server,
+    ]);
+    await done(['produce', 'kept', '--partition', '1', '--server', broker.server], {
+      input: Buffer.from('one\ntwo\n'),
+    });
     const before = (await done(['topic', 'describe', 'kept', '--json', '--server', broker.server])).toString();
     await broker.stop();
     const meta = join(path, 'meta');
@@ -253,7 +294,11 @@ describe('the executable', () => {
 
 describe('where the native parts go', () => {
   const run = (env: Record<string, string>): ReturnType<typeof spawnSync> =>
-    spawnSync(EXECUTABLE, ['serve', '--data-dir', '/nonexistent/rivulet', '--listen', '127.0.0.1:0'], { env: { PATH: '/nonexistent', ...env }, encoding: 'utf8', timeout: 20_000 });
+    spawnSync(EXECUTABLE, ['serve', '--data-dir', '/nonexistent/rivulet', '--listen', '127.0.0.1:0'], {
+      env: { PATH: '/nonexistent', ...env },
+      encoding: 'utf8',
+      timeout: 20_000,
+    });
 
   test('a folder that others may write to is refused, and the error names the flag and the variable', () => {
     const open = join(folder.path, 'open');
@@ -301,7 +346,11 @@ describe('where the native parts go', () => {
   test('nowhere at all: the error lists every folder with its reason', (context) => {
     if (!mayMount()) context.skip('needs the right to mount');
     const script = `mount -t tmpfs -o noexec tmpfs /tmp && exec '${EXECUTABLE}' serve --data-dir /tmp/data --listen 127.0.0.1:0`;
-    const { status, stderr } = spawnSync('unshare', ['-m', 'sh', '-c', script], { env: { PATH: process.env['PATH'], RIVULET_NATIVE_DIR: '/tmp/native' }, encoding: 'utf8', timeout: 20_000 });
+    const { status, stderr } = spawnSync('unshare', ['-m', 'sh', '-c', script], {
+      env: { PATH: process.env['PATH'], RIVULET_NATIVE_DIR: '/tmp/native' },
+      encoding: 'utf8',
+      timeout: 20_000,
+    });
     expect(status).toBe(1);
     expect(stderr).toMatch(/\/tmp\/native: .*(failed to map|cannot open|Operation not permitted)/);
   });

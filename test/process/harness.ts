@@ -33,7 +33,7 @@ export async function rivulet(args: readonly string[], options: RunOptions = {})
     env: { ...process.env, ...options.env },
     stdio: ['pipe', 'pipe', 'pipe'],
   });
-  return finish(child, options.input ?? new Uint8Array(0), options.timeoutMs ?? 60_000);
+  return await finish(child, options.input ?? new Uint8Array(0), options.timeoutMs ?? 60_000);
 }
 
 async function finish(child: ChildProcess, input: Uint8Array, timeoutMs: number): Promise<Finished> {
@@ -43,10 +43,14 @@ async function finish(child: ChildProcess, input: Uint8Array, timeoutMs: number)
   child.stderr?.on('data', (chunk: Buffer) => stderr.push(chunk));
   child.stdin?.on('error', () => undefined);
   child.stdin?.end(input);
-  return new Promise((resolve, reject) => {
+  return await new Promise((resolve, reject) => {
     const timer = setTimeout(() => {
       child.kill('SIGKILL');
-      reject(new Error(`${child.spawnargs.join(' ')} did not end within ${String(timeoutMs)} ms; stderr: ${Buffer.concat(stderr).toString()}`));
+      reject(
+        new Error(
+          `${child.spawnargs.join(' ')} did not end within ${String(timeoutMs)} ms; stderr: ${Buffer.concat(stderr).toString()}`,
+        ),
+      );
     }, timeoutMs);
     child.once('error', reject);
     child.once('close', (status, signal) => {
@@ -96,8 +100,20 @@ export interface BrokerOptions {
 
 /** Starts a broker on free ports and resolves when it says that it is ready. */
 export async function startBroker(dataDir: string, options: BrokerOptions = {}): Promise<RunningBroker> {
-  const command = [...(options.prefix ?? []), EXECUTABLE, 'serve', '--data-dir', dataDir, '--json', ...listenFlags(options.args), ...(options.args ?? [])];
-  const child = spawn(command[0] ?? EXECUTABLE, command.slice(1), { env: { ...process.env, ...options.env }, stdio: ['ignore', 'pipe', 'pipe'] });
+  const command = [
+    ...(options.prefix ?? []),
+    EXECUTABLE,
+    'serve',
+    '--data-dir',
+    dataDir,
+    '--json',
+    ...listenFlags(options.args),
+    ...(options.args ?? []),
+  ];
+  const child = spawn(command[0] ?? EXECUTABLE, command.slice(1), {
+    env: { ...process.env, ...options.env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
   let stderr = '';
   child.stderr.on('data', (chunk: Buffer) => {
     stderr = (stderr + chunk.toString()).slice(-1_000_000);
@@ -129,7 +145,10 @@ export async function startBroker(dataDir: string, options: BrokerOptions = {}):
 }
 
 function listenFlags(args: readonly string[] = []): readonly string[] {
-  return [...(args.includes('--listen') ? [] : ['--listen', '127.0.0.1:0']), ...(args.includes('--admin-listen') ? [] : ['--admin-listen', '127.0.0.1:0'])];
+  return [
+    ...(args.includes('--listen') ? [] : ['--listen', '127.0.0.1:0']),
+    ...(args.includes('--admin-listen') ? [] : ['--admin-listen', '127.0.0.1:0']),
+  ];
 }
 
 interface ReadyFacts {
@@ -139,7 +158,7 @@ interface ReadyFacts {
 }
 
 async function readyFacts(child: ChildProcess, readyMs: number, stderr: () => string): Promise<ReadyFacts> {
-  return new Promise((resolve, reject) => {
+  return await new Promise((resolve, reject) => {
     let text = '';
     const timer = setTimeout(() => {
       child.kill('SIGKILL');

@@ -31,7 +31,11 @@ async function load(server: string, life: number, sent: Sent[][], stopped: { val
   try {
     for (let count = 0; !stopped.value; count += 1) {
       const partition = count % PARTITIONS;
-      const record: Sent = { value: `life ${String(life)} record ${String(count)} ${'x'.repeat(count % 300)}`, offset: undefined, outcome: 'unknown' };
+      const record: Sent = {
+        value: `life ${String(life)} record ${String(count)} ${'x'.repeat(count % 300)}`,
+        offset: undefined,
+        outcome: 'unknown',
+      };
       sent[partition]?.push(record);
       settled.push(
         producer.send('kill', { value: record.value, partition }).then(
@@ -68,56 +72,62 @@ async function readAll(server: string): Promise<string[][]> {
 
 describe('a broker that is killed', () => {
   for (const [index, policy] of (['always', 'interval', 'never'] as const).entries()) {
-    test(`${String(KILLS)} times under load with --fsync ${policy} keeps every acknowledged record once`, { timeout: 400_000 }, async () => {
-      const folder = temporaryFolder();
-      const random = randomOf(20261201 + index);
-      const sent: Sent[][] = Array.from({ length: PARTITIONS }, () => []);
-      const args = ['--fsync', policy, '--segment-bytes', '65536'];
-      try {
-        for (let life = 0; life < KILLS; life += 1) {
-          const broker = await startBroker(folder.path, { args });
-          if (life === 0) {
-            const client = await connect({ servers: [broker.server] });
-            await client.admin.createTopic({ name: 'kill', partitions: PARTITIONS });
-            await client.close();
-          }
-          const stopped = { value: false };
-          const loading = load(broker.server, life, sent, stopped);
-          await new Promise((resolve) => setTimeout(resolve, 30 + random() * 300));
-          broker.kill('SIGKILL');
-          await broker.ended;
-          stopped.value = true;
-          await loading;
-        }
-        const broker = await startBroker(folder.path, { args });
-        const seen = await readAll(broker.server);
-        await broker.stop();
-        let committed = 0;
-        for (const [partition, records] of sent.entries()) {
-          const log = seen[partition] ?? [];
-          const places = new Map<string, number>();
-          log.forEach((value, offset) => {
-            expect(places.has(value), `${value} is there twice`).toBe(false);
-            places.set(value, offset);
-          });
-          let last = -1;
-          for (const { value, offset, outcome } of records) {
-            const place = places.get(value);
-            if (outcome === 'committed') {
-              committed += 1;
-              expect(log[offset ?? -1], `acknowledged at ${String(offset)}`).toBe(value);
+    test(
+      `${String(KILLS)} times under load with --fsync ${policy} keeps every acknowledged record once`,
+      { timeout: 400_000 },
+      async () => {
+        const folder = temporaryFolder();
+        const random = randomOf(20261201 + index);
+        const sent: Sent[][] = Array.from({ length: PARTITIONS }, () => []);
+        const args = ['--fsync', policy, '--segment-bytes', '65536'];
+        try {
+          for (let life = 0; life < KILLS; life += 1) {
+            const broker = await startBroker(folder.path, { args });
+            if (life === 0) {
+              const client = await connect({ servers: [broker.server] });
+              await client.admin.createTopic({ name: 'kill', partitions: PARTITIONS });
+              await client.close();
             }
-            if (outcome === 'rejected') expect(place, `${value} was rejected`).toBeUndefined();
-            if (place === undefined) continue;
-            expect(place, 'in the order sent').toBeGreaterThan(last);
-            last = place;
+            const stopped = { value: false };
+            const loading = load(broker.server, life, sent, stopped);
+            await new Promise((resolve) => setTimeout(resolve, 30 + random() * 300));
+            broker.kill('SIGKILL');
+            await broker.ended;
+            stopped.value = true;
+            await loading;
           }
+          const broker = await startBroker(folder.path, { args });
+          const seen = await readAll(broker.server);
+          await broker.stop();
+          let committed = 0;
+          for (const [partition, records] of sent.entries()) {
+            const log = seen[partition] ?? [];
+            const places = new Map<string, number>();
+            log.forEach((value, offset) => {
+              expect(places.has(value), `${value} is there twice`).toBe(false);
+              places.set(value, offset);
+            });
+            let last = -1;
+            for (const { value, offset, outcome } of records) {
+              const place = places.get(value);
+              if (outcome === 'committed') {
+                committed += 1;
+                expect(log[offset ?? -1], `acknowledged at ${String(offset)}`).toBe(value);
+              }
+              if (outcome === 'rejected') expect(place, `${value} was rejected`).toBeUndefined();
+              if (place === undefined) continue;
+              expect(place, 'in the order sent').toBeGreaterThan(last);
+              last = place;
+            }
+          }
+          console.log(
+            `--fsync ${policy}: ${String(KILLS)} kills, ${String(committed)} records acknowledged, all there`,
+          );
+          expect(committed).toBeGreaterThan(KILLS * 10);
+        } finally {
+          folder.remove();
         }
-        console.log(`--fsync ${policy}: ${String(KILLS)} kills, ${String(committed)} records acknowledged, all there`);
-        expect(committed).toBeGreaterThan(KILLS * 10);
-      } finally {
-        folder.remove();
-      }
-    });
+      },
+    );
   }
 });

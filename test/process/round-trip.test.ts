@@ -13,7 +13,10 @@ function logs(): readonly { readonly name: string; readonly bytes: Buffer }[] {
     return names.map((name) => ({ name, bytes: readFileSync(join(SHARED_DATA, name)) }));
   }
   console.warn('the real logs are not beside this checkout: made-up lines are used instead');
-  const lines = Array.from({ length: 2000 }, (_, index) => `03-17 16:13:${String(index % 60)}.811  1702  2395 D Window: item ${String(index * 7919)} – ä`);
+  const lines = Array.from(
+    { length: 2000 },
+    (_, index) => `03-17 16:13:${String(index % 60)}.811  1702  2395 D Window: item ${String(index * 7919)} – ä`,
+  );
   return [{ name: 'made', bytes: Buffer.from(lines.join('\r\n')) }];
 }
 
@@ -28,10 +31,15 @@ describe('produce and consume', () => {
     folder.remove();
   });
 
-  async function roundTrip(topic: string, input: Uint8Array, produceFlags: readonly string[] = [], consumeFlags: readonly string[] = []): Promise<Buffer> {
+  async function roundTrip(
+    topic: string,
+    input: Uint8Array,
+    produceFlags: readonly string[] = [],
+    consumeFlags: readonly string[] = [],
+  ): Promise<Buffer> {
     await done(['topic', 'create', topic, '--server', broker.server]);
     await done(['produce', topic, '--server', broker.server, ...produceFlags], { input });
-    return done(['consume', topic, '--server', broker.server, '--from', 'earliest', ...consumeFlags]);
+    return await done(['consume', topic, '--server', broker.server, '--from', 'earliest', ...consumeFlags]);
   }
 
   for (const { name, bytes } of logs()) {
@@ -66,7 +74,9 @@ describe('produce and consume', () => {
 
   test('a line over the limit is refused by name, and nothing hangs', async () => {
     await done(['topic', 'create', 'too-large', '--server', broker.server]);
-    const { status, stderr } = await rivulet(['produce', 'too-large', '--server', broker.server], { input: Buffer.alloc(9 * 1024 * 1024, 0x61) });
+    const { status, stderr } = await rivulet(['produce', 'too-large', '--server', broker.server], {
+      input: Buffer.alloc(9 * 1024 * 1024, 0x61),
+    });
     expect(status).toBe(1);
     expect(stderr).toMatch(/record 1 of the input/);
   });
@@ -77,20 +87,39 @@ describe('produce and consume', () => {
       state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
       input[at] = state >>> 24;
     }
-    expect((await roundTrip('binary-0', input, ['--separator', '\\0'], ['--separator', '\\0'])).equals(input)).toBe(true);
-    expect((await roundTrip('binary-2', input, ['--separator', '\\x00\\xff'], ['--separator', '\\x00\\xff'])).equals(input)).toBe(true);
+    expect((await roundTrip('binary-0', input, ['--separator', '\\0'], ['--separator', '\\0'])).equals(input)).toBe(
+      true,
+    );
+    expect(
+      (await roundTrip('binary-2', input, ['--separator', '\\x00\\xff'], ['--separator', '\\x00\\xff'])).equals(input),
+    ).toBe(true);
   });
 
   test('keys, headers and offsets are shown by --json and --format', async () => {
     await done(['topic', 'create', 'keyed', '--server', broker.server]);
-    await done(['produce', 'keyed', '--server', broker.server, '-K', ':', '-H', 'source=test'], { input: Buffer.from('a:1\nb:2\nplain\n') });
-    const json = (await done(['consume', 'keyed', '--server', broker.server, '--json'])).toString().trim().split('\n').map((line) => JSON.parse(line) as Record<string, unknown>);
+    await done(['produce', 'keyed', '--server', broker.server, '-K', ':', '-H', 'source=test'], {
+      input: Buffer.from('a:1\nb:2\nplain\n'),
+    });
+    const json = (await done(['consume', 'keyed', '--server', broker.server, '--json']))
+      .toString()
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line) as Record<string, unknown>);
     expect(json.map(({ offset, key, value, headers }) => ({ offset, key, value, headers }))).toEqual([
       { offset: 0, key: 'a', value: '1', headers: [{ key: 'source', value: 'test' }] },
       { offset: 1, key: 'b', value: '2', headers: [{ key: 'source', value: 'test' }] },
       { offset: 2, key: null, value: 'plain', headers: [{ key: 'source', value: 'test' }] },
     ]);
-    const formatted = await done(['consume', 'keyed', '--server', broker.server, '--from', '1', '--format', '%o:%k=%s\\n']);
+    const formatted = await done([
+      'consume',
+      'keyed',
+      '--server',
+      broker.server,
+      '--from',
+      '1',
+      '--format',
+      '%o:%k=%s\\n',
+    ]);
     expect(formatted.toString()).toBe('1:b=2\n2:=plain\n');
   });
 
@@ -100,7 +129,8 @@ describe('produce and consume', () => {
     const between = new Date(Date.now() + 1).toISOString();
     await new Promise((resolve) => setTimeout(resolve, 20));
     await done(['produce', 'ranges', '--server', broker.server], { input: Buffer.from('d\ne\n') });
-    const consume = async (...flags: string[]): Promise<string> => (await done(['consume', 'ranges', '--server', broker.server, ...flags])).toString();
+    const consume = async (...flags: string[]): Promise<string> =>
+      (await done(['consume', 'ranges', '--server', broker.server, ...flags])).toString();
     expect(await consume('--from', '1', '--max', '2')).toBe('b\nc\n');
     expect(await consume('--from', between)).toBe('d\ne\n');
     expect(await consume('--from', 'latest')).toBe('');

@@ -3,7 +3,14 @@ import { describe, expect, test } from 'vitest';
 import { ByteReader, ByteWriter } from '../../src/base/bytes.ts';
 import { RivuletError, errorCode } from '../../src/base/errors.ts';
 import { FRAME_BYTES_MAX } from '../../src/base/limits.ts';
-import { decodeAnswer, encodeAnswerFrame, encodeConnectionFailure, encodeFailureFrame, encodeRequestFrame, failure } from '../../src/protocol/answer.ts';
+import {
+  decodeAnswer,
+  encodeAnswerFrame,
+  encodeConnectionFailure,
+  encodeFailureFrame,
+  encodeRequestFrame,
+  failure,
+} from '../../src/protocol/answer.ts';
 import { FACTS } from '../../src/protocol/facts.ts';
 import { FACTS_MAX, type Failure, MESSAGE_BYTES_MAX } from '../../src/protocol/failure.ts';
 import { type Frame, FrameReader } from '../../src/protocol/frame.ts';
@@ -13,7 +20,7 @@ const header = { operation: 4, version: 1, correlationId: 77 };
 const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString('hex');
 function frameOf(bytes: Uint8Array, expect: 'requests' | 'answers'): Frame {
   const reader = new FrameReader({ expect, bodyBytesMax: FRAME_BYTES_MAX });
-  for (let at = 0; at < bytes.length; ) {
+  for (let at = 0; at < bytes.length;) {
     const room = reader.writable();
     const size = Math.min(room.length, bytes.length - at);
     room.set(bytes.subarray(at, at + size));
@@ -51,10 +58,23 @@ describe('answers', () => {
     const facts = { leaderId: 2, leaderHost: 'b', known: true };
     const frame = frameOf(join(encodeFailureFrame(header, failure('NOT_LEADER', 'no', facts))), 'answers');
     expect(hex(frame.body)).toBe(
-      '0028' + '0002' + '6e6f' + '0003' +
-        '0008' + '6c65616465724964' + '01' + '0000000000000002' +
-        '000a' + '6c6561646572486f7374' + '00' + '0001' + '62' +
-        '0005' + '6b6e6f776e' + '02' + '01',
+      '0028' +
+        '0002' +
+        '6e6f' +
+        '0003' +
+        '0008' +
+        '6c65616465724964' +
+        '01' +
+        '0000000000000002' +
+        '000a' +
+        '6c6561646572486f7374' +
+        '00' +
+        '0001' +
+        '62' +
+        '0005' +
+        '6b6e6f776e' +
+        '02' +
+        '01',
     );
   });
 
@@ -69,7 +89,12 @@ describe('answers', () => {
   });
 
   test('long messages, names and too many facts are cut, never refused', () => {
-    const facts = Object.fromEntries(Array.from({ length: FACTS_MAX + 10 }, (_, index) => [`fact-${String(index)}-${'n'.repeat(100)}`, 'ü'.repeat(5000)]));
+    const facts = Object.fromEntries(
+      Array.from({ length: FACTS_MAX + 10 }, (_, index) => [
+        `fact-${String(index)}-${'n'.repeat(100)}`,
+        'ü'.repeat(5000),
+      ]),
+    );
     const came = refusalOf(failure('INVALID_ARGUMENT', '𝄞'.repeat(3000), facts));
     expect(came?.message).toBe('𝄞'.repeat(MESSAGE_BYTES_MAX / 4));
     expect(Object.keys(came?.facts ?? {})).toHaveLength(FACTS_MAX);
@@ -77,18 +102,33 @@ describe('answers', () => {
   });
 
   test('numbers that are no safe integers travel as text', () => {
-    expect(refusalOf(failure('INTERNAL', '', { half: 0.5, many: 2 ** 60 }))?.facts).toEqual({ half: '0.5', many: String(2 ** 60) });
+    expect(refusalOf(failure('INTERNAL', '', { half: 0.5, many: 2 ** 60 }))?.facts).toEqual({
+      half: '0.5',
+      many: String(2 ** 60),
+    });
   });
 
   test('a code of a newer broker becomes INTERNAL and keeps its number', () => {
     const body = new ByteWriter(8).u16(9999).string('hm').u16(0).finish();
-    expect(decodeAnswer(body)).toEqual({ ok: true, value: { failure: { code: 'INTERNAL', message: 'hm', facts: { wireCode: 9999 } } } });
+    expect(decodeAnswer(body)).toEqual({
+      ok: true,
+      value: { failure: { code: 'INTERNAL', message: 'hm', facts: { wireCode: 9999 } } },
+    });
   });
 
   test('a fact called __proto__ is a fact', () => {
-    const whole = new ByteWriter(26).u16(errorCode('INTERNAL')).string('').u16(1).string('__proto__').u8(1).i64(1).finish();
+    const whole = new ByteWriter(26)
+      .u16(errorCode('INTERNAL'))
+      .string('')
+      .u16(1)
+      .string('__proto__')
+      .u8(1)
+      .i64(1)
+      .finish();
     const decoded = decodeAnswer(whole);
-    expect(decoded.ok && decoded.value.failure !== undefined && Object.entries(decoded.value.failure.facts)).toEqual([['__proto__', 1]]);
+    expect(decoded.ok && decoded.value.failure !== undefined && Object.entries(decoded.value.failure.facts)).toEqual([
+      ['__proto__', 1],
+    ]);
   });
 
   test('refuses every prefix and trailing bytes of a refusal, and never throws on garbage', () => {

@@ -8,17 +8,23 @@ import { PROTOCOL_PAGE, grammarOf, protocolDocument } from '../golden/protocol/m
 
 const page = readFileSync(PROTOCOL_PAGE, 'utf8');
 /** The registry promises that numbers and names never change. */
-const released = JSON.parse(readFileSync(new URL('../golden/protocol/errors.json', import.meta.url), 'utf8')) as Record<string, string>;
+const released = JSON.parse(readFileSync(new URL('../golden/protocol/errors.json', import.meta.url), 'utf8')) as Record<
+  string,
+  string
+>;
 
 describe('docs/PROTOCOL.md', () => {
   test('is what node test/golden/protocol/make-docs.ts makes', () => {
-    expect(page === protocolDocument(), 'docs/PROTOCOL.md is out of date: node test/golden/protocol/make-docs.ts').toBe(true);
+    expect(page === protocolDocument(), 'docs/PROTOCOL.md is out of date: node test/golden/protocol/make-docs.ts').toBe(
+      true,
+    );
   });
 
   test('names every operation, reserved number, error, fact and setting', () => {
     for (const { operation, name } of OPERATIONS) expect(page).toContain(`### ${name} (${String(operation)})`);
     for (const { operation, name } of RESERVED) expect(page).toContain(`${String(operation)} ${name}`);
-    for (const name of ERROR_NAMES) expect(page).toContain(`| ${String(ERRORS[name].code)} | ${name} | ${ERRORS[name].outcome} |`);
+    for (const name of ERROR_NAMES)
+      expect(page).toContain(`| ${String(ERRORS[name].code)} | ${name} | ${ERRORS[name].outcome} |`);
     for (const name of Object.keys(FACTS)) expect(page).toContain(`| \`${name}\` |`);
     for (const key of TOPIC_CONFIG_KEYS) expect(page).toContain(`| \`${key}\` |`);
   });
@@ -33,7 +39,8 @@ describe('docs/PROTOCOL.md', () => {
 
 describe('error codes', () => {
   test('that were released keep their number and name', () => {
-    for (const [code, name] of Object.entries(released)) expect(ERROR_NAMES.find((known) => ERRORS[known].code === Number(code))).toBe(name);
+    for (const [code, name] of Object.entries(released))
+      expect(ERROR_NAMES.find((known) => ERRORS[known].code === Number(code))).toBe(name);
   });
 
   test('are all frozen', () => {

@@ -15,7 +15,14 @@ function batchBytes(body: Uint8Array): number {
 }
 
 function measure(bodyBytes: number, decode: boolean): string {
-  const request = { topicId: topicId('a1'.repeat(16)), partition: 0, leaderEpoch: 1 as LeaderEpoch, acks: 'committed', timeoutMs: 1, batches: new Uint8Array(bodyBytes - 29) } as const;
+  const request = {
+    topicId: topicId('a1'.repeat(16)),
+    partition: 0,
+    leaderEpoch: 1 as LeaderEpoch,
+    acks: 'committed',
+    timeoutMs: 1,
+    batches: new Uint8Array(bodyBytes - 29),
+  } as const;
   const one = join(encodeRequestFrame({ operation: 3, version: 1, correlationId: 1 }, produce.encodeRequest(request)));
   // The stream repeats after whole frames; reads cut it wherever the room ends.
   const stream = join(Array.from({ length: Math.ceil((4 * READ_BYTES_MAX) / one.length) }, () => one));
@@ -43,4 +50,5 @@ function measure(bodyBytes: number, decode: boolean): string {
   return `${String(bodyBytes)}-byte bodies${decode ? ', decoded as Produce' : ''}: ${Math.round(perSecond).toLocaleString('en')} frames/s, ${(seen / seconds / 2 ** 20).toFixed(0)} MiB/s`;
 }
 
-for (const bodyBytes of [100, 65_536]) for (const decode of [false, true]) process.stdout.write(`${measure(bodyBytes, decode)}\n`);
+for (const bodyBytes of [100, 65_536])
+  for (const decode of [false, true]) process.stdout.write(`${measure(bodyBytes, decode)}\n`);

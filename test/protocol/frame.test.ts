@@ -3,7 +3,14 @@ import { describe, expect, test } from 'vitest';
 import { InvariantError } from '../../src/base/assert.ts';
 import { FRAME_BYTES_MAX, UNAUTHENTICATED_FRAME_BYTES_MAX } from '../../src/base/limits.ts';
 import {
-  FLAG_RESPONSE, FRAME_HEADER_BYTES, type Frame, type FrameFault, FrameReader, RECEIVE_BYTES_BUSY, RECEIVE_BYTES_INITIAL, encodeFrame,
+  FLAG_RESPONSE,
+  FRAME_HEADER_BYTES,
+  type Frame,
+  type FrameFault,
+  FrameReader,
+  RECEIVE_BYTES_BUSY,
+  RECEIVE_BYTES_INITIAL,
+  encodeFrame,
 } from '../../src/protocol/frame.ts';
 import { join } from './messages.ts';
 
@@ -14,14 +21,26 @@ interface Taken {
   readonly body: string;
 }
 const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString('hex');
-const take = ({ operation, version, correlationId, body }: Frame): Taken => ({ operation, version, correlationId, body: hex(body) });
+const take = ({ operation, version, correlationId, body }: Frame): Taken => ({
+  operation,
+  version,
+  correlationId,
+  body: hex(body),
+});
 const requests = (bodyBytesMax = FRAME_BYTES_MAX): FrameReader => new FrameReader({ expect: 'requests', bodyBytesMax });
-const request = (correlationId: number, body: Uint8Array): Uint8Array => join(encodeFrame({ operation: 3, version: 1, flags: 0, correlationId }, [body]));
+const request = (correlationId: number, body: Uint8Array): Uint8Array =>
+  join(encodeFrame({ operation: 3, version: 1, flags: 0, correlationId }, [body]));
 /** Body whose bytes tell where they belong. */
-const patterned = (size: number, seed: number): Uint8Array => Uint8Array.from({ length: size }, (_, index) => (index * 31 + seed * 7 + (index >> 8)) & 0xff);
+const patterned = (size: number, seed: number): Uint8Array =>
+  Uint8Array.from({ length: size }, (_, index) => (index * 31 + seed * 7 + (index >> 8)) & 0xff);
 
 /** Feeds all of `stream` in reads of at most the given sizes, as often as there is room; returns what came out. */
-function feed(reader: FrameReader, stream: Uint8Array, sizes: readonly number[], onRead?: (received: number) => void): (Taken | FrameFault)[] {
+function feed(
+  reader: FrameReader,
+  stream: Uint8Array,
+  sizes: readonly number[],
+  onRead?: (received: number) => void,
+): (Taken | FrameFault)[] {
   const out: (Taken | FrameFault)[] = [];
   let at = 0;
   for (let read = 0; at < stream.length; read += 1) {
@@ -42,14 +61,18 @@ function feed(reader: FrameReader, stream: Uint8Array, sizes: readonly number[],
 
 describe('encodeFrame', () => {
   test('lays out length, operation, version, flags, correlation id, body', () => {
-    const pieces = encodeFrame({ operation: 0x0102, version: 3, flags: FLAG_RESPONSE, correlationId: 0xa1b2_c3d4 }, [Uint8Array.of(9, 8)]);
+    const pieces = encodeFrame({ operation: 0x0102, version: 3, flags: FLAG_RESPONSE, correlationId: 0xa1b2_c3d4 }, [
+      Uint8Array.of(9, 8),
+    ]);
     expect(hex(join(pieces))).toBe('0000000a' + '0102' + '03' + '01' + 'a1b2c3d4' + '0908');
   });
 
   test('a body without pieces, and with empty ones', () => {
     const header = { operation: 1, version: 1, flags: 0, correlationId: 1 };
     expect(hex(join(encodeFrame(header, [])))).toBe('00000008' + '0001' + '01' + '00' + '00000001');
-    expect(hex(join(encodeFrame(header, [new Uint8Array(0), Uint8Array.of(5), new Uint8Array(0)])))).toBe('00000009' + '0001' + '01' + '00' + '00000001' + '05');
+    expect(hex(join(encodeFrame(header, [new Uint8Array(0), Uint8Array.of(5), new Uint8Array(0)])))).toBe(
+      '00000009' + '0001' + '01' + '00' + '00000001' + '05',
+    );
   });
 
   test('never copies a payload behind the first piece, nor a large first piece', () => {
@@ -68,7 +91,8 @@ describe('FrameReader', () => {
   const expected = frames.map((body, index) => ({ operation: 3, version: 1, correlationId: index, body: hex(body) }));
 
   test('gives the same frames wherever the stream is cut in two', () => {
-    for (let cut = 1; cut < stream.length; cut += 1) expect(feed(requests(), stream, [cut, stream.length])).toEqual(expected);
+    for (let cut = 1; cut < stream.length; cut += 1)
+      expect(feed(requests(), stream, [cut, stream.length])).toEqual(expected);
   });
 
   test('gives the same frames for every fixed read size, byte by byte included', () => {
@@ -76,15 +100,23 @@ describe('FrameReader', () => {
   });
 
   test('gives the same frames for any bodies and any read sizes', () => {
-    const bodies = fc.array(fc.oneof(fc.integer({ min: 0, max: 200 }), fc.integer({ min: 0, max: 70_000 })), { minLength: 1, maxLength: 12 });
-    const sizes = fc.array(fc.oneof(fc.integer({ min: 1, max: 20 }), fc.integer({ min: 1, max: 100_000 })), { minLength: 1, maxLength: 6 });
+    const bodies = fc.array(fc.oneof(fc.integer({ min: 0, max: 200 }), fc.integer({ min: 0, max: 70_000 })), {
+      minLength: 1,
+      maxLength: 12,
+    });
+    const sizes = fc.array(fc.oneof(fc.integer({ min: 1, max: 20 }), fc.integer({ min: 1, max: 100_000 })), {
+      minLength: 1,
+      maxLength: 6,
+    });
     fc.assert(
       fc.property(bodies, sizes, (lengths, reads) => {
         // A read size of a few bytes alone would make thousands of reads.
         const all = lengths.map((length, index) => patterned(length, index));
         const input = join(all.map((body, index) => request(index, body)));
         const out = feed(requests(), input, [...reads, 50_000]);
-        expect(out).toEqual(all.map((body, index) => ({ operation: 3, version: 1, correlationId: index, body: hex(body) })));
+        expect(out).toEqual(
+          all.map((body, index) => ({ operation: 3, version: 1, correlationId: index, body: hex(body) })),
+        );
       }),
       { numRuns: 60 },
     );
@@ -116,7 +148,7 @@ describe('FrameReader', () => {
     const reader = requests();
     const one = request(1, patterned(5000, 1));
     for (let count = 0; count < 20; count += 1) {
-      for (let at = 0; at < one.length; ) {
+      for (let at = 0; at < one.length;) {
         const room = reader.writable();
         const size = Math.min(room.length, one.length - at);
         room.set(one.subarray(at, at + size));
@@ -133,7 +165,7 @@ describe('FrameReader', () => {
     const one = request(1, patterned(60_000, 1));
     expect(() => {
       for (let count = 0; count < 100; count += 1) {
-        for (let at = 0; at < one.length; ) {
+        for (let at = 0; at < one.length;) {
           const room = reader.writable();
           const size = Math.min(room.length, one.length - at);
           room.set(one.subarray(at, at + size));
@@ -153,12 +185,18 @@ describe('FrameReader faults', () => {
   };
 
   test('a length below the header, from the first four bytes on', () => {
-    for (let length = 0; length < 8; length += 1) expect(fault(requests(), [0, 0, 0, length])?.fault).toBe('MALFORMED_FRAME');
+    for (let length = 0; length < 8; length += 1)
+      expect(fault(requests(), [0, 0, 0, length])?.fault).toBe('MALFORMED_FRAME');
     expect(fault(requests(), [0, 0, 0, 8])).toBeUndefined();
   });
 
   test('a length over the limit of the moment, from the first four bytes on', () => {
-    for (const bytes of [[0xff, 0xff, 0xff, 0xff], [0x7f, 0xff, 0xff, 0xff], [0x80, 0, 0, 0], [0x01, 0, 0, 0x09]]) {
+    for (const bytes of [
+      [0xff, 0xff, 0xff, 0xff],
+      [0x7f, 0xff, 0xff, 0xff],
+      [0x80, 0, 0, 0],
+      [0x01, 0, 0, 0x09],
+    ]) {
       const reader = requests();
       expect(fault(reader, bytes)?.fault).toBe('FRAME_TOO_LARGE');
       expect(reader.capacity).toBe(RECEIVE_BYTES_INITIAL);
@@ -172,7 +210,9 @@ describe('FrameReader faults', () => {
     const reader = requests(100);
     expect(feed(reader, request(1, patterned(100, 1)), [64])).toHaveLength(1);
     reader.bodyBytesMax = 200_000;
-    expect(feed(reader, request(2, patterned(200_000, 2)), [9000])).toEqual([{ operation: 3, version: 1, correlationId: 2, body: hex(patterned(200_000, 2)) }]);
+    expect(feed(reader, request(2, patterned(200_000, 2)), [9000])).toEqual([
+      { operation: 3, version: 1, correlationId: 2, body: hex(patterned(200_000, 2)) },
+    ]);
     reader.bodyBytesMax = 100;
     expect(feed(reader, request(3, patterned(101, 3)), [64])).toMatchObject([{ fault: 'FRAME_TOO_LARGE' }]);
   });
@@ -181,7 +221,9 @@ describe('FrameReader faults', () => {
     for (let flags = 0; flags < 256; flags += 1) {
       const bytes = [0, 0, 0, 8, 0, 3, 1, flags];
       expect(fault(requests(), bytes)?.fault).toBe(flags === 0 ? undefined : 'MALFORMED_FRAME');
-      expect(fault(new FrameReader({ expect: 'answers', bodyBytesMax: 100 }), bytes)?.fault).toBe(flags === 1 ? undefined : 'MALFORMED_FRAME');
+      expect(fault(new FrameReader({ expect: 'answers', bodyBytesMax: 100 }), bytes)?.fault).toBe(
+        flags === 1 ? undefined : 'MALFORMED_FRAME',
+      );
     }
   });
 
@@ -256,7 +298,9 @@ describe('FrameReader memory', () => {
     feed(reader, request(1, new Uint8Array(8_000_000)), [60_000]);
     expect(reader.capacity).toBeGreaterThanOrEqual(8_000_000);
     for (let count = 0; count < 64 * 12; count += 1) {
-      expect(feed(reader, request(count, patterned(100, count)), [70])).toEqual([{ operation: 3, version: 1, correlationId: count, body: hex(patterned(100, count)) }]);
+      expect(feed(reader, request(count, patterned(100, count)), [70])).toEqual([
+        { operation: 3, version: 1, correlationId: count, body: hex(patterned(100, count)) },
+      ]);
     }
     expect(reader.capacity).toBe(RECEIVE_BYTES_INITIAL);
   });

@@ -1,7 +1,14 @@
 // Every message of every operation and version, each with one fixed sample (frozen as bytes in test/golden/protocol) and a
 // generator of values. A new operation or version is added here, or the test that compares with the table fails.
 import fc from 'fast-check';
-import { type LeaderEpoch, type NodeId, type Offset, type ProducerId, type TimestampMs, topicId } from '../../src/base/brands.ts';
+import {
+  type LeaderEpoch,
+  type NodeId,
+  type Offset,
+  type ProducerId,
+  type TimestampMs,
+  topicId,
+} from '../../src/base/brands.ts';
 import { ERROR_NAMES } from '../../src/base/errors.ts';
 import type { Failure } from '../../src/protocol/failure.ts';
 import * as alterTopic from '../../src/protocol/operations/alter-topic.v1.ts';
@@ -53,25 +60,37 @@ function message<Value>(name: string, codec: Codec<Value>): Message {
 
 const ID = topicId('00112233445566778899aabbccddeeff');
 const OTHER_ID = topicId('f0e1d2c3b4a5968778695a4b3c2d1e0f');
-const integer = (min: number, max: number): fc.Arbitrary<number> => fc.oneof(fc.integer({ min, max }), fc.constantFrom(min, max));
+const integer = (min: number, max: number): fc.Arbitrary<number> =>
+  fc.oneof(fc.integer({ min, max }), fc.constantFrom(min, max));
 const u16 = integer(0, 0xffff);
 const u32 = integer(0, 0xffff_ffff);
-const safe = (min: number): fc.Arbitrary<number> => fc.oneof(fc.maxSafeInteger().map((value) => Math.max(min, value)), fc.constantFrom(min, Number.MAX_SAFE_INTEGER));
+const safe = (min: number): fc.Arbitrary<number> =>
+  fc.oneof(
+    fc.maxSafeInteger().map((value) => Math.max(min, value)),
+    fc.constantFrom(min, Number.MAX_SAFE_INTEGER),
+  );
 const offset = safe(0) as fc.Arbitrary<Offset>;
 const timestamp = safe(-1) as fc.Arbitrary<TimestampMs>;
 const epoch = integer(-1, 0x7fff_ffff) as fc.Arbitrary<LeaderEpoch>;
 const node = integer(0, 0x7fff_ffff) as fc.Arbitrary<NodeId>;
-const id = fc.uint8Array({ minLength: 16, maxLength: 16 }).filter((bytes) => bytes.some((byte) => byte !== 0))
+const id = fc
+  .uint8Array({ minLength: 16, maxLength: 16 })
+  .filter((bytes) => bytes.some((byte) => byte !== 0))
   .map((bytes) => topicId(Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('')));
-const text = (maxLength: number): fc.Arbitrary<string> => fc.string({ unit: 'grapheme', maxLength }).filter((value) => new TextEncoder().encode(value).length <= maxLength);
-const optional = <Value>(value: fc.Arbitrary<Value>): fc.Arbitrary<Value | undefined> => fc.option(value, { nil: undefined });
+const text = (maxLength: number): fc.Arbitrary<string> =>
+  fc.string({ unit: 'grapheme', maxLength }).filter((value) => new TextEncoder().encode(value).length <= maxLength);
+const optional = <Value>(value: fc.Arbitrary<Value>): fc.Arbitrary<Value | undefined> =>
+  fc.option(value, { nil: undefined });
 const list = <Value>(value: fc.Arbitrary<Value>): fc.Arbitrary<Value[]> => fc.array(value, { maxLength: 5 });
 const bytes = (minLength: number): fc.Arbitrary<Uint8Array> => fc.uint8Array({ minLength, maxLength: 200 });
 export const failureArbitrary: fc.Arbitrary<Failure> = fc.record({
   code: fc.constantFrom(...ERROR_NAMES),
   message: text(80),
   // Whole numbers as names would be put in another order by the language itself.
-  facts: fc.dictionary(fc.stringMatching(/^[a-zA-Z]{1,12}$/), fc.oneof(fc.maxSafeInteger(), fc.boolean(), text(30)), { maxKeys: 4, noNullPrototype: true }),
+  facts: fc.dictionary(fc.stringMatching(/^[a-zA-Z]{1,12}$/), fc.oneof(fc.maxSafeInteger(), fc.boolean(), text(30)), {
+    maxKeys: 4,
+    noNullPrototype: true,
+  }),
 });
 const failed = optional(failureArbitrary);
 const SAMPLE_BATCHES = Uint8Array.from({ length: 70 }, (_, index) => index);
@@ -86,22 +105,48 @@ const NOT_LEADER: Failure = {
 
 const helloMessages = [
   message('hello.v1.request', {
-    encode: hello.encodeRequest, decode: hello.decodeRequest,
-    sample: { protocolMin: 1, protocolMax: 1, clientId: 'sensor-7', softwareName: 'rivulet', softwareVersion: '0.1.0', authentication: undefined },
+    encode: hello.encodeRequest,
+    decode: hello.decodeRequest,
+    sample: {
+      protocolMin: 1,
+      protocolMax: 1,
+      clientId: 'sensor-7',
+      softwareName: 'rivulet',
+      softwareVersion: '0.1.0',
+      authentication: undefined,
+    },
     arbitrary: fc.record({
-      protocolMin: u16, protocolMax: u16, clientId: text(255), softwareName: text(64), softwareVersion: text(64),
+      protocolMin: u16,
+      protocolMax: u16,
+      clientId: text(255),
+      softwareName: text(64),
+      softwareVersion: text(64),
       authentication: optional(fc.record({ mechanism: text(64).filter((name) => name !== ''), bytes: bytes(0) })),
     }),
   }),
   message('hello.v1.response', {
-    encode: hello.encodeResponse, decode: hello.decodeResponse,
+    encode: hello.encodeResponse,
+    decode: hello.decodeResponse,
     sample: {
-      protocol: 1, softwareName: 'rivulet', softwareVersion: '0.1.0', clusterId: 'c-4711', nodeId: 1 as NodeId, sessionId: 's-1',
-      operations: [{ operation: 1, min: 1, max: 1 }, { operation: 3, min: 1, max: 2 }],
+      protocol: 1,
+      softwareName: 'rivulet',
+      softwareVersion: '0.1.0',
+      clusterId: 'c-4711',
+      nodeId: 1 as NodeId,
+      sessionId: 's-1',
+      operations: [
+        { operation: 1, min: 1, max: 1 },
+        { operation: 3, min: 1, max: 2 },
+      ],
       limits: { frameBytesMax: 16_777_216, batchBytesMax: 9_437_184, requestsInFlightMax: 256 },
     },
     arbitrary: fc.record({
-      protocol: u16, softwareName: text(64), softwareVersion: text(64), clusterId: text(64), nodeId: node, sessionId: text(64),
+      protocol: u16,
+      softwareName: text(64),
+      softwareVersion: text(64),
+      clusterId: text(64),
+      nodeId: node,
+      sessionId: text(64),
       operations: list(fc.record({ operation: u16, min: integer(0, 255), max: integer(0, 255) })),
       limits: fc.record({ frameBytesMax: u32, batchBytesMax: u32, requestsInFlightMax: u32 }),
     }),
@@ -110,7 +155,8 @@ const helloMessages = [
 
 const metadataMessages = [
   message('metadata.v1.request', {
-    encode: metadata.encodeRequest, decode: metadata.decodeRequest,
+    encode: metadata.encodeRequest,
+    decode: metadata.decodeRequest,
     sample: { topics: { kind: 'names', names: ['orders', 'zähler'] }, autoCreate: true, includeConfig: false },
     arbitrary: fc.record({
       topics: fc.oneof(
@@ -118,81 +164,206 @@ const metadataMessages = [
         fc.record({ kind: fc.constant('names' as const), names: list(text(249)) }),
         fc.record({ kind: fc.constant('ids' as const), ids: list(id) }),
       ),
-      autoCreate: fc.boolean(), includeConfig: fc.boolean(),
+      autoCreate: fc.boolean(),
+      includeConfig: fc.boolean(),
     }),
   }),
   message('metadata.v1.response', {
-    encode: metadata.encodeResponse, decode: metadata.decodeResponse,
+    encode: metadata.encodeResponse,
+    decode: metadata.decodeResponse,
     sample: {
-      clusterId: 'c-4711', controllerId: 2 as NodeId,
-      nodes: [{ nodeId: 1 as NodeId, host: '10.0.0.1', port: 9400 }, { nodeId: 2 as NodeId, host: 'b.example', port: 9401 }],
+      clusterId: 'c-4711',
+      controllerId: 2 as NodeId,
+      nodes: [
+        { nodeId: 1 as NodeId, host: '10.0.0.1', port: 9400 },
+        { nodeId: 2 as NodeId, host: 'b.example', port: 9401 },
+      ],
       topics: [
         {
-          failure: undefined, name: 'orders', id: ID,
+          failure: undefined,
+          name: 'orders',
+          id: ID,
           partitions: [
-            { partition: 0, leader: 2 as NodeId, leaderEpoch: 7 as LeaderEpoch, replicas: [1, 2] as NodeId[], inSync: [2] as NodeId[] },
-            { partition: 1, leader: undefined, leaderEpoch: 3 as LeaderEpoch, replicas: [1, 2] as NodeId[], inSync: [] },
+            {
+              partition: 0,
+              leader: 2 as NodeId,
+              leaderEpoch: 7 as LeaderEpoch,
+              replicas: [1, 2] as NodeId[],
+              inSync: [2] as NodeId[],
+            },
+            {
+              partition: 1,
+              leader: undefined,
+              leaderEpoch: 3 as LeaderEpoch,
+              replicas: [1, 2] as NodeId[],
+              inSync: [],
+            },
           ],
           config: [{ key: 'retention.ms', value: '-1', isDefault: false }],
         },
-        { failure: { code: 'UNKNOWN_TOPIC', message: 'there is no topic "gone"', facts: {} }, name: 'gone', id: undefined, partitions: [], config: [] },
+        {
+          failure: { code: 'UNKNOWN_TOPIC', message: 'there is no topic "gone"', facts: {} },
+          name: 'gone',
+          id: undefined,
+          partitions: [],
+          config: [],
+        },
       ],
     },
     arbitrary: fc.record({
-      clusterId: text(64), controllerId: optional(node), nodes: list(fc.record({ nodeId: node, host: text(255), port: u16 })),
-      topics: list(fc.record({
-        failure: failed, name: text(249), id: optional(id),
-        partitions: list(fc.record({ partition: u32, leader: optional(node), leaderEpoch: epoch, replicas: list(node), inSync: list(node) })),
-        config: list(fc.record({ key: text(60), value: text(60), isDefault: fc.boolean() })),
-      })),
+      clusterId: text(64),
+      controllerId: optional(node),
+      nodes: list(fc.record({ nodeId: node, host: text(255), port: u16 })),
+      topics: list(
+        fc.record({
+          failure: failed,
+          name: text(249),
+          id: optional(id),
+          partitions: list(
+            fc.record({
+              partition: u32,
+              leader: optional(node),
+              leaderEpoch: epoch,
+              replicas: list(node),
+              inSync: list(node),
+            }),
+          ),
+          config: list(fc.record({ key: text(60), value: text(60), isDefault: fc.boolean() })),
+        }),
+      ),
     }),
   }),
 ];
 
 const produceMessages = [
   message('produce.v1.request', {
-    encode: produce.encodeRequest, decode: produce.decodeRequest,
-    sample: { topicId: ID, partition: 3, leaderEpoch: 7 as LeaderEpoch, acks: 'committed', timeoutMs: 30_000, batches: SAMPLE_BATCHES },
-    arbitrary: fc.record({ topicId: id, partition: u32, leaderEpoch: epoch, acks: fc.constantFrom('leader' as const, 'committed' as const), timeoutMs: u32, batches: bytes(1) }),
+    encode: produce.encodeRequest,
+    decode: produce.decodeRequest,
+    sample: {
+      topicId: ID,
+      partition: 3,
+      leaderEpoch: 7 as LeaderEpoch,
+      acks: 'committed',
+      timeoutMs: 30_000,
+      batches: SAMPLE_BATCHES,
+    },
+    arbitrary: fc.record({
+      topicId: id,
+      partition: u32,
+      leaderEpoch: epoch,
+      acks: fc.constantFrom('leader' as const, 'committed' as const),
+      timeoutMs: u32,
+      batches: bytes(1),
+    }),
     rawFrom: 30,
   }),
   message('produce.v1.response', {
-    encode: produce.encodeResponse, decode: produce.decodeResponse,
-    sample: { baseOffset: 4_294_967_296 as Offset, lastOffset: 4_294_967_297 as Offset, leaderEpoch: 7 as LeaderEpoch, logStart: 12 as Offset, throttleMs: 250, duplicate: true },
-    arbitrary: fc.record({ baseOffset: offset, lastOffset: offset, leaderEpoch: epoch, logStart: offset, throttleMs: u32, duplicate: fc.boolean() }),
+    encode: produce.encodeResponse,
+    decode: produce.decodeResponse,
+    sample: {
+      baseOffset: 4_294_967_296 as Offset,
+      lastOffset: 4_294_967_297 as Offset,
+      leaderEpoch: 7 as LeaderEpoch,
+      logStart: 12 as Offset,
+      throttleMs: 250,
+      duplicate: true,
+    },
+    arbitrary: fc.record({
+      baseOffset: offset,
+      lastOffset: offset,
+      leaderEpoch: epoch,
+      logStart: offset,
+      throttleMs: u32,
+      duplicate: fc.boolean(),
+    }),
   }),
 ];
 
 const fetchMessages = [
   message('fetch.v1.request', {
-    encode: fetch.encodeRequest, decode: fetch.decodeRequest,
+    encode: fetch.encodeRequest,
+    decode: fetch.decodeRequest,
     sample: {
-      waitMs: 500, minBytes: 1, maxBytes: 1_048_576,
+      waitMs: 500,
+      minBytes: 1,
+      maxBytes: 1_048_576,
       partitions: [
-        { topicId: ID, partition: 0, fetchOffset: 42 as Offset, currentLeaderEpoch: 7 as LeaderEpoch, lastFetchedEpoch: 6 as LeaderEpoch, maxBytes: 1_048_576 },
-        { topicId: OTHER_ID, partition: 1, fetchOffset: 0 as Offset, currentLeaderEpoch: -1 as LeaderEpoch, lastFetchedEpoch: -1 as LeaderEpoch, maxBytes: 4096 },
+        {
+          topicId: ID,
+          partition: 0,
+          fetchOffset: 42 as Offset,
+          currentLeaderEpoch: 7 as LeaderEpoch,
+          lastFetchedEpoch: 6 as LeaderEpoch,
+          maxBytes: 1_048_576,
+        },
+        {
+          topicId: OTHER_ID,
+          partition: 1,
+          fetchOffset: 0 as Offset,
+          currentLeaderEpoch: -1 as LeaderEpoch,
+          lastFetchedEpoch: -1 as LeaderEpoch,
+          maxBytes: 4096,
+        },
       ],
     },
     arbitrary: fc.record({
-      waitMs: u32, minBytes: u32, maxBytes: u32,
-      partitions: list(fc.record({ topicId: id, partition: u32, fetchOffset: offset, currentLeaderEpoch: epoch, lastFetchedEpoch: epoch, maxBytes: u32 })),
+      waitMs: u32,
+      minBytes: u32,
+      maxBytes: u32,
+      partitions: list(
+        fc.record({
+          topicId: id,
+          partition: u32,
+          fetchOffset: offset,
+          currentLeaderEpoch: epoch,
+          lastFetchedEpoch: epoch,
+          maxBytes: u32,
+        }),
+      ),
     }),
   }),
   message('fetch.v1.response', {
-    encode: fetch.encodeResponse, decode: fetch.decodeResponse,
+    encode: fetch.encodeResponse,
+    decode: fetch.decodeResponse,
     sample: {
       throttleMs: 0,
       partitions: [
-        { topicId: ID, partition: 0, failure: undefined, logStart: 0 as Offset, highWatermark: 44 as Offset, leaderEpoch: 7 as LeaderEpoch, batches: [SAMPLE_BATCHES] },
-        { topicId: OTHER_ID, partition: 1, failure: NOT_LEADER, logStart: undefined, highWatermark: undefined, leaderEpoch: -1 as LeaderEpoch, batches: [] },
+        {
+          topicId: ID,
+          partition: 0,
+          failure: undefined,
+          logStart: 0 as Offset,
+          highWatermark: 44 as Offset,
+          leaderEpoch: 7 as LeaderEpoch,
+          batches: [SAMPLE_BATCHES],
+        },
+        {
+          topicId: OTHER_ID,
+          partition: 1,
+          failure: NOT_LEADER,
+          logStart: undefined,
+          highWatermark: undefined,
+          leaderEpoch: -1 as LeaderEpoch,
+          batches: [],
+        },
       ],
     },
     arbitrary: fc.record({
       throttleMs: u32,
-      partitions: list(fc.record({
-        topicId: id, partition: u32, failure: failed, logStart: optional(offset), highWatermark: optional(offset), leaderEpoch: epoch,
-        batches: fc.oneof(fc.constant([]), bytes(1).map((one) => [one])),
-      })),
+      partitions: list(
+        fc.record({
+          topicId: id,
+          partition: u32,
+          failure: failed,
+          logStart: optional(offset),
+          highWatermark: optional(offset),
+          leaderEpoch: epoch,
+          batches: fc.oneof(
+            fc.constant([]),
+            bytes(1).map((one) => [one]),
+          ),
+        }),
+      ),
     }),
   }),
 ];
@@ -204,39 +375,83 @@ const target = fc.oneof(
 );
 const listOffsetsMessages = [
   message('list-offsets.v1.request', {
-    encode: listOffsets.encodeRequest, decode: listOffsets.decodeRequest,
+    encode: listOffsets.encodeRequest,
+    decode: listOffsets.decodeRequest,
     sample: {
       partitions: [
         { topicId: ID, partition: 0, currentLeaderEpoch: -1 as LeaderEpoch, target: { kind: 'latest' } },
-        { topicId: ID, partition: 1, currentLeaderEpoch: 7 as LeaderEpoch, target: { kind: 'timestamp', timestamp: 1_700_000_000_000 as TimestampMs } },
+        {
+          topicId: ID,
+          partition: 1,
+          currentLeaderEpoch: 7 as LeaderEpoch,
+          target: { kind: 'timestamp', timestamp: 1_700_000_000_000 as TimestampMs },
+        },
       ],
     },
-    arbitrary: fc.record({ partitions: list(fc.record({ topicId: id, partition: u32, currentLeaderEpoch: epoch, target })) }),
+    arbitrary: fc.record({
+      partitions: list(fc.record({ topicId: id, partition: u32, currentLeaderEpoch: epoch, target })),
+    }),
   }),
   message('list-offsets.v1.response', {
-    encode: listOffsets.encodeResponse, decode: listOffsets.decodeResponse,
+    encode: listOffsets.encodeResponse,
+    decode: listOffsets.decodeResponse,
     sample: {
       partitions: [
-        { topicId: ID, partition: 0, failure: undefined, offset: 44 as Offset, timestamp: -1 as TimestampMs, leaderEpoch: 7 as LeaderEpoch },
-        { topicId: ID, partition: 1, failure: NOT_LEADER, offset: undefined, timestamp: -1 as TimestampMs, leaderEpoch: -1 as LeaderEpoch },
+        {
+          topicId: ID,
+          partition: 0,
+          failure: undefined,
+          offset: 44 as Offset,
+          timestamp: -1 as TimestampMs,
+          leaderEpoch: 7 as LeaderEpoch,
+        },
+        {
+          topicId: ID,
+          partition: 1,
+          failure: NOT_LEADER,
+          offset: undefined,
+          timestamp: -1 as TimestampMs,
+          leaderEpoch: -1 as LeaderEpoch,
+        },
       ],
     },
-    arbitrary: fc.record({ partitions: list(fc.record({ topicId: id, partition: u32, failure: failed, offset: optional(offset), timestamp, leaderEpoch: epoch })) }),
+    arbitrary: fc.record({
+      partitions: list(
+        fc.record({
+          topicId: id,
+          partition: u32,
+          failure: failed,
+          offset: optional(offset),
+          timestamp,
+          leaderEpoch: epoch,
+        }),
+      ),
+    }),
   }),
 ];
 
 const producerEpoch = integer(0, 0x7fff);
 const initProducerMessages = [
   message('init-producer.v1.request', {
-    encode: initProducer.encodeRequest, decode: initProducer.decodeRequest,
+    encode: initProducer.encodeRequest,
+    decode: initProducer.decodeRequest,
     sample: { name: 'meter-12', producerId: 4711 as ProducerId, producerEpoch: 3 },
     arbitrary: fc.oneof(
-      fc.record({ name: optional(text(255).filter((name) => name !== '')), producerId: safe(0) as fc.Arbitrary<ProducerId>, producerEpoch }),
-      fc.record({ name: optional(text(255).filter((name) => name !== '')), producerId: fc.constant(-1 as ProducerId), producerEpoch: fc.constant(-1) }),
+      fc.record({
+        name: optional(text(255).filter((name) => name !== '')),
+        producerId: safe(0) as fc.Arbitrary<ProducerId>,
+        producerEpoch,
+      }),
+      fc.record({
+        name: optional(text(255).filter((name) => name !== '')),
+        producerId: fc.constant(-1 as ProducerId),
+        producerEpoch: fc.constant(-1),
+      }),
     ),
   }),
   message('init-producer.v1.response', {
-    encode: initProducer.encodeResponse, decode: initProducer.decodeResponse,
+    encode: initProducer.encodeResponse,
+    decode: initProducer.decodeResponse,
     sample: { producerId: 4711 as ProducerId, producerEpoch: 4 },
     arbitrary: fc.record({ producerId: safe(0) as fc.Arbitrary<ProducerId>, producerEpoch }),
   }),
@@ -244,41 +459,71 @@ const initProducerMessages = [
 
 const topicMessages = [
   message('create-topic.v1.request', {
-    encode: createTopic.encodeRequest, decode: createTopic.decodeRequest,
-    sample: { name: 'orders', partitions: 3, replicas: 1, config: [{ key: 'retention.ms', value: '3600000' }], validateOnly: false, ifNotExists: true, timeoutMs: 10_000 },
+    encode: createTopic.encodeRequest,
+    decode: createTopic.decodeRequest,
+    sample: {
+      name: 'orders',
+      partitions: 3,
+      replicas: 1,
+      config: [{ key: 'retention.ms', value: '3600000' }],
+      validateOnly: false,
+      ifNotExists: true,
+      timeoutMs: 10_000,
+    },
     arbitrary: fc.record({
-      name: text(249), partitions: u32, replicas: u16, config: list(fc.record({ key: text(60), value: text(60) })),
-      validateOnly: fc.boolean(), ifNotExists: fc.boolean(), timeoutMs: u32,
+      name: text(249),
+      partitions: u32,
+      replicas: u16,
+      config: list(fc.record({ key: text(60), value: text(60) })),
+      validateOnly: fc.boolean(),
+      ifNotExists: fc.boolean(),
+      timeoutMs: u32,
     }),
   }),
   message('create-topic.v1.response', {
-    encode: createTopic.encodeResponse, decode: createTopic.decodeResponse,
+    encode: createTopic.encodeResponse,
+    decode: createTopic.decodeResponse,
     sample: { topicId: ID, created: true, partitions: 3, replicas: 1 },
     arbitrary: fc.record({ topicId: optional(id), created: fc.boolean(), partitions: u32, replicas: u16 }),
   }),
   message('alter-topic.v1.request', {
-    encode: alterTopic.encodeRequest, decode: alterTopic.decodeRequest,
+    encode: alterTopic.encodeRequest,
+    decode: alterTopic.decodeRequest,
     sample: {
-      name: 'orders', config: [{ key: 'retention.ms', value: '-1' }, { key: 'segment.bytes', value: undefined }],
-      partitions: 6, confirmKeyMovement: true, validateOnly: false, timeoutMs: 10_000,
+      name: 'orders',
+      config: [
+        { key: 'retention.ms', value: '-1' },
+        { key: 'segment.bytes', value: undefined },
+      ],
+      partitions: 6,
+      confirmKeyMovement: true,
+      validateOnly: false,
+      timeoutMs: 10_000,
     },
     arbitrary: fc.record({
-      name: text(249), config: list(fc.record({ key: text(60), value: optional(text(60)) })), partitions: optional(integer(1, 0xffff_ffff)),
-      confirmKeyMovement: fc.boolean(), validateOnly: fc.boolean(), timeoutMs: u32,
+      name: text(249),
+      config: list(fc.record({ key: text(60), value: optional(text(60)) })),
+      partitions: optional(integer(1, 0xffff_ffff)),
+      confirmKeyMovement: fc.boolean(),
+      validateOnly: fc.boolean(),
+      timeoutMs: u32,
     }),
   }),
   message('alter-topic.v1.response', {
-    encode: alterTopic.encodeResponse, decode: alterTopic.decodeResponse,
+    encode: alterTopic.encodeResponse,
+    decode: alterTopic.decodeResponse,
     sample: { topicId: ID, partitions: 6 },
     arbitrary: fc.record({ topicId: id, partitions: u32 }),
   }),
   message('delete-topic.v1.request', {
-    encode: deleteTopic.encodeRequest, decode: deleteTopic.decodeRequest,
+    encode: deleteTopic.encodeRequest,
+    decode: deleteTopic.decodeRequest,
     sample: { name: 'orders', topicId: ID, timeoutMs: 10_000 },
     arbitrary: fc.record({ name: text(249), topicId: optional(id), timeoutMs: u32 }),
   }),
   message('delete-topic.v1.response', {
-    encode: deleteTopic.encodeResponse, decode: deleteTopic.decodeResponse,
+    encode: deleteTopic.encodeResponse,
+    decode: deleteTopic.decodeResponse,
     sample: { topicId: ID },
     arbitrary: fc.record({ topicId: id }),
   }),
@@ -287,28 +532,70 @@ const topicMessages = [
 const state = fc.constantFrom('offline' as const, 'online' as const, 'draining' as const);
 const clusterMessages = [
   message('cluster-status.v1.request', {
-    encode: clusterStatus.encodeRequest, decode: clusterStatus.decodeRequest,
+    encode: clusterStatus.encodeRequest,
+    decode: clusterStatus.decodeRequest,
     sample: {},
     arbitrary: fc.constant({}),
   }),
   message('cluster-status.v1.response', {
-    encode: clusterStatus.encodeResponse, decode: clusterStatus.decodeResponse,
+    encode: clusterStatus.encodeResponse,
+    decode: clusterStatus.decodeResponse,
     sample: {
-      clusterId: 'c-4711', controllerId: undefined,
-      nodes: [{ nodeId: 1 as NodeId, host: '::1', port: 9400, state: 'online', softwareVersion: '0.1.0', startedAt: 1_700_000_000_000 as TimestampMs, leaders: 3, replicas: 5 }],
-      topics: 2, partitions: 4, offlinePartitions: 1, underReplicatedPartitions: 2, underMinInSyncPartitions: 1, damagedPartitions: 0,
+      clusterId: 'c-4711',
+      controllerId: undefined,
+      nodes: [
+        {
+          nodeId: 1 as NodeId,
+          host: '::1',
+          port: 9400,
+          state: 'online',
+          softwareVersion: '0.1.0',
+          startedAt: 1_700_000_000_000 as TimestampMs,
+          leaders: 3,
+          replicas: 5,
+        },
+      ],
+      topics: 2,
+      partitions: 4,
+      offlinePartitions: 1,
+      underReplicatedPartitions: 2,
+      underMinInSyncPartitions: 1,
+      damagedPartitions: 0,
     },
     arbitrary: fc.record({
-      clusterId: text(64), controllerId: optional(node),
-      nodes: list(fc.record({ nodeId: node, host: text(255), port: u16, state, softwareVersion: text(64), startedAt: timestamp, leaders: u32, replicas: u32 })),
-      topics: u32, partitions: u32, offlinePartitions: u32, underReplicatedPartitions: u32, underMinInSyncPartitions: u32, damagedPartitions: u32,
+      clusterId: text(64),
+      controllerId: optional(node),
+      nodes: list(
+        fc.record({
+          nodeId: node,
+          host: text(255),
+          port: u16,
+          state,
+          softwareVersion: text(64),
+          startedAt: timestamp,
+          leaders: u32,
+          replicas: u32,
+        }),
+      ),
+      topics: u32,
+      partitions: u32,
+      offlinePartitions: u32,
+      underReplicatedPartitions: u32,
+      underMinInSyncPartitions: u32,
+      damagedPartitions: u32,
     }),
   }),
 ];
 
 export const MESSAGES: readonly Message[] = [
-  ...helloMessages, ...metadataMessages, ...produceMessages, ...fetchMessages, ...listOffsetsMessages, ...initProducerMessages,
-  ...topicMessages, ...clusterMessages,
+  ...helloMessages,
+  ...metadataMessages,
+  ...produceMessages,
+  ...fetchMessages,
+  ...listOffsetsMessages,
+  ...initProducerMessages,
+  ...topicMessages,
+  ...clusterMessages,
 ];
 /** For messages whose value says no more of a failure than its meaning: other bytes may decode to the same value. */
 export function holdsFailure(value: unknown): boolean {

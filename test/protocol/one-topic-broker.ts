@@ -78,7 +78,7 @@ export class OneTopicBroker {
     this.#sockets.add(socket);
     socket.on('close', () => this.#sockets.delete(socket)).on('error', () => socket.destroy());
     socket.on('data', (data: Buffer) => {
-      for (let at = 0; at < data.length; ) {
+      for (let at = 0; at < data.length;) {
         const room = reader.writable();
         const size = Math.min(room.length, data.length - at);
         room.set(data.subarray(at, at + size));
@@ -114,14 +114,25 @@ export class OneTopicBroker {
       case 'Hello':
         valueOf(hello.decodeRequest(body));
         return hello.encodeResponse({
-          protocol: 1, softwareName: 'one-topic', softwareVersion: '0', clusterId: 'c', nodeId: NODE, sessionId: 's', operations: OPERATIONS,
+          protocol: 1,
+          softwareName: 'one-topic',
+          softwareVersion: '0',
+          clusterId: 'c',
+          nodeId: NODE,
+          sessionId: 's',
+          operations: OPERATIONS,
           limits: { frameBytesMax: FRAME_BYTES_MAX, batchBytesMax: 1_000_000, requestsInFlightMax: 16 },
         });
       case 'CreateTopic': {
         const request = valueOf(createTopic.decodeRequest(body));
         this.#name = request.name;
         this.#partitions = Array.from({ length: request.partitions }, () => []);
-        return createTopic.encodeResponse({ topicId: TOPIC, created: true, partitions: request.partitions, replicas: 1 });
+        return createTopic.encodeResponse({
+          topicId: TOPIC,
+          created: true,
+          partitions: request.partitions,
+          replicas: 1,
+        });
       }
       case 'Metadata':
         return this.#metadata(valueOf(metadata.decodeRequest(body)));
@@ -133,7 +144,12 @@ export class OneTopicBroker {
       case 'ListOffsets':
         return listOffsets.encodeResponse({
           partitions: valueOf(listOffsets.decodeRequest(body)).partitions.map(({ topicId: id, partition, target }) => ({
-            topicId: id, partition, failure: undefined, offset: offset(target.kind === 'earliest' ? 0 : this.#end(partition)), timestamp: NO_TIMESTAMP, leaderEpoch: EPOCH,
+            topicId: id,
+            partition,
+            failure: undefined,
+            offset: offset(target.kind === 'earliest' ? 0 : this.#end(partition)),
+            timestamp: NO_TIMESTAMP,
+            leaderEpoch: EPOCH,
           })),
         });
       case 'Fetch':
@@ -155,11 +171,28 @@ export class OneTopicBroker {
   }
 
   #metadata(request: metadata.MetadataRequest): Pieces {
-    if (request.topics.kind !== 'names' || request.topics.names[0] !== this.#name) throw new Refusal('UNKNOWN_TOPIC', 'another topic');
-    const partitions = this.#partitions.map((_, partition) => ({ partition, leader: NODE, leaderEpoch: EPOCH, replicas: [NODE], inSync: [NODE] }));
+    if (request.topics.kind !== 'names' || request.topics.names[0] !== this.#name)
+      throw new Refusal('UNKNOWN_TOPIC', 'another topic');
+    const partitions = this.#partitions.map((_, partition) => ({
+      partition,
+      leader: NODE,
+      leaderEpoch: EPOCH,
+      replicas: [NODE],
+      inSync: [NODE],
+    }));
     return metadata.encodeResponse({
-      clusterId: 'c', controllerId: NODE, nodes: [{ nodeId: NODE, host: '127.0.0.1', port: this.port }],
-      topics: [{ failure: undefined, name: this.#name, id: TOPIC, partitions, config: [{ key: 'retention.ms', value: '3600000', isDefault: false }] }],
+      clusterId: 'c',
+      controllerId: NODE,
+      nodes: [{ nodeId: NODE, host: '127.0.0.1', port: this.port }],
+      topics: [
+        {
+          failure: undefined,
+          name: this.#name,
+          id: TOPIC,
+          partitions,
+          config: [{ key: 'retention.ms', value: '3600000', isDefault: false }],
+        },
+      ],
     });
   }
 
@@ -178,14 +211,26 @@ export class OneTopicBroker {
       log.push({ base, last, sequence: baseSequence, bytes: request.batches.slice() });
     }
     return produce.encodeResponse({
-      baseOffset: offset(base), lastOffset: offset(last), leaderEpoch: EPOCH, logStart: offset(0), throttleMs: 0, duplicate: known !== undefined,
+      baseOffset: offset(base),
+      lastOffset: offset(last),
+      leaderEpoch: EPOCH,
+      logStart: offset(0),
+      throttleMs: 0,
+      duplicate: known !== undefined,
     });
   }
 
   #fetch(request: fetch.FetchRequest): Pieces {
     const partitions = request.partitions.map(({ topicId: id, partition, fetchOffset }) => ({
-      topicId: id, partition, failure: undefined, logStart: offset(0), highWatermark: offset(this.#end(partition)), leaderEpoch: EPOCH,
-      batches: this.#log(partition).filter(({ last }) => last >= fetchOffset).map(({ bytes }) => bytes),
+      topicId: id,
+      partition,
+      failure: undefined,
+      logStart: offset(0),
+      highWatermark: offset(this.#end(partition)),
+      leaderEpoch: EPOCH,
+      batches: this.#log(partition)
+        .filter(({ last }) => last >= fetchOffset)
+        .map(({ bytes }) => bytes),
     }));
     return fetch.encodeResponse({ throttleMs: 0, partitions });
   }

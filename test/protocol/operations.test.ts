@@ -45,7 +45,9 @@ describe('the table of operations', () => {
 
   test('each version of each operation is tested as request and response', () => {
     const expected = OPERATIONS.flatMap(({ name, min, max }) =>
-      Array.from({ length: max - min + 1 }, (_, index) => `${fileName(name)}.v${String(min + index)}`).flatMap((file) => [`${file}.request`, `${file}.response`]),
+      Array.from({ length: max - min + 1 }, (_, index) => `${fileName(name)}.v${String(min + index)}`).flatMap(
+        (file) => [`${file}.request`, `${file}.response`],
+      ),
     );
     expect(MESSAGES.map(({ name }) => name).sort()).toEqual(expected.sort());
   });
@@ -86,7 +88,9 @@ describe('admit', () => {
 });
 
 describe('negotiation', () => {
-  const range = fc.tuple(fc.integer({ min: 0, max: 8 }), fc.integer({ min: 0, max: 8 })).map(([low, high]) => ({ min: Math.min(low, high), max: Math.max(low, high) }));
+  const range = fc
+    .tuple(fc.integer({ min: 0, max: 8 }), fc.integer({ min: 0, max: 8 }))
+    .map(([low, high]) => ({ min: Math.min(low, high), max: Math.max(low, high) }));
 
   test('highestCommon is the largest version in both ranges', () => {
     fc.assert(
@@ -101,13 +105,24 @@ describe('negotiation', () => {
   });
 
   test('negotiate leaves out what one side does not speak', () => {
-    const ours = [{ operation: 1, min: 1, max: 3 }, { operation: 2, min: 2, max: 2 }, { operation: 3, min: 1, max: 1 }];
-    const theirs = [{ operation: 1, min: 1, max: 2 }, { operation: 2, min: 3, max: 4 }, { operation: 9, min: 1, max: 1 }];
+    const ours = [
+      { operation: 1, min: 1, max: 3 },
+      { operation: 2, min: 2, max: 2 },
+      { operation: 3, min: 1, max: 1 },
+    ];
+    const theirs = [
+      { operation: 1, min: 1, max: 2 },
+      { operation: 2, min: 3, max: 4 },
+      { operation: 9, min: 1, max: 1 },
+    ];
     expect([...negotiate(ours, theirs)]).toEqual([[1, 2]]);
   });
 
   test('parseSpoken passes over what it does not understand', () => {
-    expect(parseSpoken({ [SPOKEN_FACT]: '1:1-1 nonsense 3:2-4 x:1-1 5:1' })).toEqual([{ operation: 1, min: 1, max: 1 }, { operation: 3, min: 2, max: 4 }]);
+    expect(parseSpoken({ [SPOKEN_FACT]: '1:1-1 nonsense 3:2-4 x:1-1 5:1' })).toEqual([
+      { operation: 1, min: 1, max: 1 },
+      { operation: 3, min: 2, max: 4 },
+    ]);
     expect(parseSpoken({})).toEqual([]);
     expect(parseSpoken({ [SPOKEN_FACT]: 5 })).toEqual([]);
   });
@@ -132,7 +147,8 @@ describe.each(MESSAGES)('$name', ({ name, sample, arbitrary, encode, decode, raw
   });
 
   test('refuses every prefix and any trailing byte', () => {
-    for (let size = 0; size < (rawFrom ?? bytes.length); size += 1) expect(decode(bytes.subarray(0, size)).ok, `prefix of ${String(size)}`).toBe(false);
+    for (let size = 0; size < (rawFrom ?? bytes.length); size += 1)
+      expect(decode(bytes.subarray(0, size)).ok, `prefix of ${String(size)}`).toBe(false);
     if (rawFrom === undefined) expect(decode(Uint8Array.of(...bytes, 0)).ok).toBe(false);
   });
 

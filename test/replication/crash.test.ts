@@ -44,7 +44,12 @@ async function check(node: SimNode, ledger: Ledger, losesTail: boolean): Promise
   const last = records.at(-1);
   // A reader of what was lost is told so, or stands where the log still holds what it read.
   for (const at of lost) {
-    const told = replica.fetch({ offset: offset(at + 1), maxBytes: 100, lastFetchedEpoch: replica.leaderEpoch - 1, currentLeaderEpoch: -1 });
+    const told = replica.fetch({
+      offset: offset(at + 1),
+      maxBytes: 100,
+      lastFetchedEpoch: replica.leaderEpoch - 1,
+      currentLeaderEpoch: -1,
+    });
     expect(told).toMatchObject({ kind: 'failed', code: 'LOG_TRUNCATED' });
   }
   return last === undefined ? 0 : (sequences.at(-1) ?? -1) + 1;
@@ -59,43 +64,66 @@ describe('the promise table of one node', () => {
     ['never', 'kill', false],
     ['never', 'power', true],
   ];
-  test.each(cases)('%s, %s: committed is kept (a lost tail: %s), in order, once each, and never two records at one (epoch, offset)', async (fsync, end, losesTail) => {
-    let lostInAll = 0;
-    for (let seed = 1; seed <= 4; seed += 1) {
-      const node = new SimNode(seed, { fsync, snapshotEvery: 3 });
-      await node.start();
-      await node.run(() => node.createTopic());
-      const ledger: Ledger = { committed: new Map(), seen: new Map() };
-      let next = 0;
-      for (let round = 0; round < 5; round += 1) {
-        if (round % 2 === 1) await node.run(() => produce(node.replica(), batchOf([`value ${String(next++)} y`], { producerId: PRODUCER, producerEpoch: 0, baseSequence: next - 1 })));
-        publish(node, ledger, next, 12);
-        await node.scheduler.run(node.scheduler.nowMs + node.random.below(12));
-        if (round % 2 === 0) await node.run(() => check(node, ledger, false));
-        if (end === 'kill') node.kill();
-        else node.powerCut();
+  test.each(cases)(
+    '%s, %s: committed is kept (a lost tail: %s), in order, once each, and never two records at one (epoch, offset)',
+    async (fsync, end, losesTail) => {
+      let lostInAll = 0;
+      for (let seed = 1; seed <= 4; seed += 1) {
+        const node = new SimNode(seed, { fsync, snapshotEvery: 3 });
         await node.start();
-        const before = ledger.committed.size;
-        next = await node.run(() => check(node, ledger, losesTail));
-        lostInAll += before - ledger.committed.size;
-      }
-      expect(node.fatals).toEqual([]);
-      // At the end a batch in the log is still known, and the next one is taken.
-      await node.run(async () => {
-        if (next > 0) {
-          const records = await readAll(node.replica());
-          const last = records.at(-1);
-          expect(await produce(node.replica(), batchOf([last?.value ?? ''], { producerId: PRODUCER, producerEpoch: 0, baseSequence: next - 1 }))).toMatchObject({ ok: true, duplicate: true, baseOffset: last?.offset });
+        await node.run(() => node.createTopic());
+        const ledger: Ledger = { committed: new Map(), seen: new Map() };
+        let next = 0;
+        for (let round = 0; round < 5; round += 1) {
+          if (round % 2 === 1)
+            await node.run(() =>
+              produce(
+                node.replica(),
+                batchOf([`value ${String(next++)} y`], {
+                  producerId: PRODUCER,
+                  producerEpoch: 0,
+                  baseSequence: next - 1,
+                }),
+              ),
+            );
+          publish(node, ledger, next, 12);
+          await node.scheduler.run(node.scheduler.nowMs + node.random.below(12));
+          if (round % 2 === 0) await node.run(() => check(node, ledger, false));
+          if (end === 'kill') node.kill();
+          else node.powerCut();
+          await node.start();
+          const before = ledger.committed.size;
+          next = await node.run(() => check(node, ledger, losesTail));
+          lostInAll += before - ledger.committed.size;
         }
-        expect(await produce(node.replica(), batchOf([`value ${String(next)} end`], { producerId: PRODUCER, producerEpoch: 0, baseSequence: next }))).toMatchObject({ ok: true, duplicate: false });
-      });
-      await node.stop();
-      await node.start();
-      expect(await node.run(() => check(node, ledger, false))).toBe(next + 1);
-    }
-    // Where a tail may be lost it was lost in some run: else LOG_TRUNCATED was not put to the test.
-    expect(lostInAll > 0).toBe(losesTail);
-  });
+        expect(node.fatals).toEqual([]);
+        // At the end a batch in the log is still known, and the next one is taken.
+        await node.run(async () => {
+          if (next > 0) {
+            const records = await readAll(node.replica());
+            const last = records.at(-1);
+            expect(
+              await produce(
+                node.replica(),
+                batchOf([last?.value ?? ''], { producerId: PRODUCER, producerEpoch: 0, baseSequence: next - 1 }),
+              ),
+            ).toMatchObject({ ok: true, duplicate: true, baseOffset: last?.offset });
+          }
+          expect(
+            await produce(
+              node.replica(),
+              batchOf([`value ${String(next)} end`], { producerId: PRODUCER, producerEpoch: 0, baseSequence: next }),
+            ),
+          ).toMatchObject({ ok: true, duplicate: false });
+        });
+        await node.stop();
+        await node.start();
+        expect(await node.run(() => check(node, ledger, false))).toBe(next + 1);
+      }
+      // Where a tail may be lost it was lost in some run: else LOG_TRUNCATED was not put to the test.
+      expect(lostInAll > 0).toBe(losesTail);
+    },
+  );
 
   test('always, power, many writes in flight: what is committed is there, and a hole among the others ends the log and is never said to be damage', async () => {
     let holes = 0;
@@ -118,7 +146,16 @@ describe('the promise table of one node', () => {
         const kept = new Map(records.map((record) => [record.offset, record.value]));
         for (const [at, value] of ledger.committed) expect(kept.get(at)).toBe(value);
         const sequence = records.length === 0 ? 0 : Number(records.at(-1)?.value.split(' ')[1]) + 1;
-        expect(await produce(node.replica(), batchOf([`value ${String(sequence)} next`], { producerId: PRODUCER, producerEpoch: 0, baseSequence: sequence }))).toMatchObject({ ok: true });
+        expect(
+          await produce(
+            node.replica(),
+            batchOf([`value ${String(sequence)} next`], {
+              producerId: PRODUCER,
+              producerEpoch: 0,
+              baseSequence: sequence,
+            }),
+          ),
+        ).toMatchObject({ ok: true });
       });
     }
     // The case was met: else this test shows nothing.

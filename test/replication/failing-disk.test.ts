@@ -13,7 +13,14 @@ describe('a failing disk', () => {
     const outcomes: ProduceOutcome[] = [];
     const ask = (acks: 'leader' | 'committed'): void => {
       const bytes = batchOf(['x']);
-      replica.produce({ bytes, batches: checked(bytes), acks, timeoutMs: 100, leaderEpoch: -1, done: (outcome) => outcomes.push(outcome) });
+      replica.produce({
+        bytes,
+        batches: checked(bytes),
+        acks,
+        timeoutMs: 100,
+        leaderEpoch: -1,
+        done: (outcome) => outcomes.push(outcome),
+      });
     };
     ask('committed');
     await node.scheduler.runUntil(() => node.fatals.length > 0, 10_000);

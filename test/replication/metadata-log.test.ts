@@ -11,23 +11,41 @@ function id(number: number): ReturnType<typeof topicId> {
 }
 
 function rowsOf(node: SimNode): Record<string, string> {
-  return Object.fromEntries([...imageRows(node.now.metadata.image())].toSorted(([left], [right]) => (left < right ? -1 : 1)).map(([key, value]) => [key, [...value].join(' ')]));
+  return Object.fromEntries(
+    [...imageRows(node.now.metadata.image())]
+      .toSorted(([left], [right]) => (left < right ? -1 : 1))
+      .map(([key, value]) => [key, [...value].join(' ')]),
+  );
 }
 
 /** Topics made, altered and deleted, and producers: some 40 entries. */
 async function fill(node: SimNode): Promise<void> {
   const { metadata } = node.now;
   for (let number = 1; number <= 8; number += 1) {
-    await metadata.propose({ kind: 'CreateTopic', topicId: id(number), name: `topic-${String(number)}`, assignment: [[NODE]], config: [{ key: 'retention.ms', value: '1000' }] });
+    await metadata.propose({
+      kind: 'CreateTopic',
+      topicId: id(number),
+      name: `topic-${String(number)}`,
+      assignment: [[NODE]],
+      config: [{ key: 'retention.ms', value: '1000' }],
+    });
     await metadata.propose({ kind: 'InitProducer', name: number % 2 === 0 ? 'named' : undefined });
     if (number % 3 === 0) await metadata.propose({ kind: 'DeleteTopic', topicId: id(number - 1) });
-    await metadata.propose({ kind: 'AlterTopic', topicId: id(number), config: [{ key: 'retention.ms', value: undefined }], expectedPartitions: 1, added: [] });
+    await metadata.propose({
+      kind: 'AlterTopic',
+      topicId: id(number),
+      config: [{ key: 'retention.ms', value: undefined }],
+      expectedPartitions: 1,
+      added: [],
+    });
   }
 }
 
 /** Registering at a start changes the node's row, and epochs after an unclean one: left out of the comparison. */
 function comparable(rows: Record<string, string>): Record<string, string> {
-  return Object.fromEntries(Object.entries(rows).filter(([key]) => !key.startsWith('node/') && !key.startsWith('partition/')));
+  return Object.fromEntries(
+    Object.entries(rows).filter(([key]) => !key.startsWith('node/') && !key.startsWith('partition/')),
+  );
 }
 
 describe('LocalMetadataLog.propose', () => {
@@ -40,8 +58,16 @@ describe('LocalMetadataLog.propose', () => {
       metadata.onApplied(({ index }) => seen.push(index));
       const before = metadata.appliedIndex;
       const create = { kind: 'CreateTopic', topicId: id(1), name: 'a', assignment: [[NODE]], config: [] } as const;
-      const outcomes: EntryOutcome[] = await Promise.all([metadata.propose(create), metadata.propose({ ...create, topicId: id(2) }), metadata.propose({ kind: 'DeleteTopic', topicId: id(9) })]);
-      expect(outcomes.map((outcome) => (outcome.ok ? outcome.value.kind : outcome.code))).toEqual(['CreateTopic', 'TOPIC_EXISTS', 'UNKNOWN_TOPIC']);
+      const outcomes: EntryOutcome[] = await Promise.all([
+        metadata.propose(create),
+        metadata.propose({ ...create, topicId: id(2) }),
+        metadata.propose({ kind: 'DeleteTopic', topicId: id(9) }),
+      ]);
+      expect(outcomes.map((outcome) => (outcome.ok ? outcome.value.kind : outcome.code))).toEqual([
+        'CreateTopic',
+        'TOPIC_EXISTS',
+        'UNKNOWN_TOPIC',
+      ]);
       expect(seen).toEqual([before + 1, before + 2, before + 3]);
       expect([...metadata.image().topics.keys()]).toEqual([id(1)]);
     });
@@ -60,7 +86,9 @@ describe('LocalMetadataLog.propose', () => {
           answered = outcome.value.producerId + 1;
         }
       });
-      const unanswered = Array.from({ length: 6 }, () => node.now.metadata.propose({ kind: 'InitProducer', name: 'many' }));
+      const unanswered = Array.from({ length: 6 }, () =>
+        node.now.metadata.propose({ kind: 'InitProducer', name: 'many' }),
+      );
       expect(unanswered).toHaveLength(6);
       await node.scheduler.run(node.scheduler.nowMs + node.random.below(8));
       node.powerCut();
@@ -94,7 +122,7 @@ describe('LocalMetadataLog.open', () => {
     damaged: (node) => Promise.resolve(node.image.damage('bits')),
     behind: (node) => replaceImage(node, 3, false),
     'ahead of the log': (node) => replaceImage(node, 100_000, true),
-    'undecodable': (node) => replaceImage(node, 20, true),
+    undecodable: (node) => replaceImage(node, 20, true),
   };
   async function replaceImage(node: SimNode, index: number, wrong: boolean): Promise<void> {
     const entries = new Map<string, Uint8Array>(wrong ? [['topic/zz', new Uint8Array([9, 9])]] : []);
@@ -123,25 +151,28 @@ describe('LocalMetadataLog.open', () => {
     }
   });
 
-  test.each(Object.keys(states))('store %s, opened behind the start: the same image, and the store is brought up', async (name) => {
-    const node = new SimNode(3, { replayDirectlyMax: 1_000_000 });
-    await node.start();
-    await node.run(() => fill(node));
-    const rows = rowsOf(node);
-    await node.run(() => node.scheduler.delay(1000, 'test', 'wait'));
-    await node.stop();
-    await states[name]?.(node);
-    await node.start();
-    expect(comparable(rowsOf(node))).toEqual(comparable(rows));
-    await node.run(() => node.scheduler.delay(1000, 'test', 'wait'));
-    expect(node.now.metadata.storeDisabled).toBe(false);
-    const { appliedIndex } = node.now.metadata;
-    const expected = rowsOf(node);
-    await node.stop();
-    const loaded = await node.run(() => node.image.kill().load());
-    expect(loaded).toMatchObject({ kind: 'ok', appliedIndex });
-    expect(loaded.kind === 'ok' && loaded.entries.size).toBe(Object.keys(expected).length);
-  });
+  test.each(Object.keys(states))(
+    'store %s, opened behind the start: the same image, and the store is brought up',
+    async (name) => {
+      const node = new SimNode(3, { replayDirectlyMax: 1_000_000 });
+      await node.start();
+      await node.run(() => fill(node));
+      const rows = rowsOf(node);
+      await node.run(() => node.scheduler.delay(1000, 'test', 'wait'));
+      await node.stop();
+      await states[name]?.(node);
+      await node.start();
+      expect(comparable(rowsOf(node))).toEqual(comparable(rows));
+      await node.run(() => node.scheduler.delay(1000, 'test', 'wait'));
+      expect(node.now.metadata.storeDisabled).toBe(false);
+      const { appliedIndex } = node.now.metadata;
+      const expected = rowsOf(node);
+      await node.stop();
+      const loaded = await node.run(() => node.image.kill().load());
+      expect(loaded).toMatchObject({ kind: 'ok', appliedIndex });
+      expect(loaded.kind === 'ok' && loaded.entries.size).toBe(Object.keys(expected).length);
+    },
+  );
 
   test('snapshots: the log is cut behind the older of two; a damaged newest falls back to it', async () => {
     const node = new SimNode(3, { snapshotEvery: 7 });

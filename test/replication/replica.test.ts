@@ -11,20 +11,25 @@ async function started(options: ConstructorParameters<typeof SimNode>[1] = {}, s
 }
 
 describe('PartitionReplica.produce', () => {
-  test.each(['always', 'interval', 'never'] as const)('%s: what is answered committed is read back in order', async (fsync) => {
-    const node = await started({ fsync });
-    const values = Array.from({ length: 60 }, (_, index) => `value ${String(index)}`);
-    await node.run(async () => {
-      const replica = node.replica();
-      const outcomes = await Promise.all(values.map((value) => produce(replica, batchOf([value]))));
-      expect(outcomes.map((outcome) => (outcome.ok ? outcome.baseOffset : outcome.code))).toEqual(values.map((_, index) => index));
-      expect((await readAll(replica)).map((record) => record.value)).toEqual(values);
-      expect(replica.highWatermark).toBe(60);
-    });
-    await node.stop();
-    expect(node.fatals).toEqual([]);
-    expect(node.disk.liveSlices).toBe(0);
-  });
+  test.each(['always', 'interval', 'never'] as const)(
+    '%s: what is answered committed is read back in order',
+    async (fsync) => {
+      const node = await started({ fsync });
+      const values = Array.from({ length: 60 }, (_, index) => `value ${String(index)}`);
+      await node.run(async () => {
+        const replica = node.replica();
+        const outcomes = await Promise.all(values.map((value) => produce(replica, batchOf([value]))));
+        expect(outcomes.map((outcome) => (outcome.ok ? outcome.baseOffset : outcome.code))).toEqual(
+          values.map((_, index) => index),
+        );
+        expect((await readAll(replica)).map((record) => record.value)).toEqual(values);
+        expect(replica.highWatermark).toBe(60);
+      });
+      await node.stop();
+      expect(node.fatals).toEqual([]);
+      expect(node.disk.liveSlices).toBe(0);
+    },
+  );
 
   test('always: no committed answer comes before the sync, a leader answer does', async () => {
     const node = await started();
@@ -32,11 +37,27 @@ describe('PartitionReplica.produce', () => {
       const replica = node.replica();
       const answers: string[] = [];
       const bytes = batchOf(['a']);
-      replica.produce({ bytes, batches: checked(bytes), acks: 'committed', timeoutMs: 1000, leaderEpoch: 0, done: () => answers.push(`committed ${String(replica.syncedOffset)}`) });
+      replica.produce({
+        bytes,
+        batches: checked(bytes),
+        acks: 'committed',
+        timeoutMs: 1000,
+        leaderEpoch: 0,
+        done: () => answers.push(`committed ${String(replica.syncedOffset)}`),
+      });
       const second = batchOf(['b']);
-      replica.produce({ bytes: second, batches: checked(second), acks: 'leader', timeoutMs: 1000, leaderEpoch: 0, done: (outcome) => answers.push(`leader ${String(outcome.ok)}`) });
+      replica.produce({
+        bytes: second,
+        batches: checked(second),
+        acks: 'leader',
+        timeoutMs: 1000,
+        leaderEpoch: 0,
+        done: (outcome) => answers.push(`leader ${String(outcome.ok)}`),
+      });
       expect(answers).toEqual(['leader true']);
-      expect(replica.fetch({ offset: offset(0), maxBytes: 100, lastFetchedEpoch: -1, currentLeaderEpoch: 0 }).kind).toBe('empty');
+      expect(
+        replica.fetch({ offset: offset(0), maxBytes: 100, lastFetchedEpoch: -1, currentLeaderEpoch: 0 }).kind,
+      ).toBe('empty');
       await produce(replica, batchOf(['c']));
       expect(answers[1]).toMatch(/^committed [12]$/);
     });
@@ -50,11 +71,20 @@ describe('PartitionReplica.produce', () => {
       const outcomes: ProduceOutcome[] = [];
       const undo = node.disk.inject({ operation: 'sync', stallMs: 5000 });
       const bytes = batchOf(['late', 'later']);
-      replica.produce({ bytes, batches: checked(bytes), acks: 'committed', timeoutMs: 100, leaderEpoch: -1, done: (outcome) => outcomes.push(outcome) });
+      replica.produce({
+        bytes,
+        batches: checked(bytes),
+        acks: 'committed',
+        timeoutMs: 100,
+        leaderEpoch: -1,
+        done: (outcome) => outcomes.push(outcome),
+      });
       expect(replica.pendingProduces).toBe(1);
       node.clock.suspend(200);
       node.now.replicas.tick();
-      expect(outcomes).toEqual([{ ok: false, code: 'COMMIT_TIMEOUT', message: undefined, baseOffset: 0, lastOffset: 1 }]);
+      expect(outcomes).toEqual([
+        { ok: false, code: 'COMMIT_TIMEOUT', message: undefined, baseOffset: 0, lastOffset: 1 },
+      ]);
       undo();
       await produce(replica, batchOf(['next']));
       expect(outcomes).toHaveLength(1);
@@ -69,9 +99,15 @@ describe('PartitionReplica.produce', () => {
     await node.run(async () => {
       const replica = node.replica();
       const original = produce(replica, batchOf(['x', 'y'], first));
-      const again = produce(replica, batchOf(['x', 'y'], first)).then((outcome) => ({ outcome, synced: replica.syncedOffset }));
+      const again = produce(replica, batchOf(['x', 'y'], first)).then((outcome) => ({
+        outcome,
+        synced: replica.syncedOffset,
+      }));
       expect(replica.pendingProduces).toBe(2);
-      expect(await again).toMatchObject({ outcome: { ok: true, duplicate: true, baseOffset: 0, lastOffset: 1 }, synced: 2 });
+      expect(await again).toMatchObject({
+        outcome: { ok: true, duplicate: true, baseOffset: 0, lastOffset: 1 },
+        synced: 2,
+      });
       expect(await original).toMatchObject({ ok: true, duplicate: false, baseOffset: 0 });
     });
     for (const end of ['stop', 'kill', 'power'] as const) {
@@ -81,7 +117,12 @@ describe('PartitionReplica.produce', () => {
       await node.start();
       await node.run(async () => {
         const replica = node.replica();
-        expect(await produce(replica, batchOf(['x', 'y'], first))).toMatchObject({ ok: true, duplicate: true, baseOffset: 0, lastOffset: 1 });
+        expect(await produce(replica, batchOf(['x', 'y'], first))).toMatchObject({
+          ok: true,
+          duplicate: true,
+          baseOffset: 0,
+          lastOffset: 1,
+        });
         expect((await readAll(replica)).map((record) => record.value)).toEqual(['x', 'y']);
       });
     }
@@ -92,16 +133,24 @@ describe('PartitionReplica.produce', () => {
     const node = await started();
     await node.run(async () => {
       const replica = node.replica();
-      const at = (baseSequence: number, producerEpoch = 0): Promise<ProduceOutcome> => produce(replica, batchOf(['v'], { producerId: 9, producerEpoch, baseSequence }));
+      const at = (baseSequence: number, producerEpoch = 0): Promise<ProduceOutcome> =>
+        produce(replica, batchOf(['v'], { producerId: 9, producerEpoch, baseSequence }));
       expect(await at(1)).toMatchObject({ ok: false, code: 'UNKNOWN_PRODUCER', expectedSequence: 0 });
       expect(replica.logEndOffset).toBe(0);
-      for (let sequence = 0; sequence < 7; sequence += 1) expect(await at(sequence)).toMatchObject({ ok: true, duplicate: false, baseOffset: sequence });
+      for (let sequence = 0; sequence < 7; sequence += 1)
+        expect(await at(sequence)).toMatchObject({ ok: true, duplicate: false, baseOffset: sequence });
       expect(await at(8)).toMatchObject({ ok: false, code: 'OUT_OF_ORDER_SEQUENCE', expectedSequence: 7 });
       expect(await at(2)).toMatchObject({ ok: true, duplicate: true, baseOffset: 2 });
       expect(await at(1)).toMatchObject({ ok: false, code: 'DUPLICATE_SEQUENCE' });
-      const mixed = new Uint8Array([...batchOf(['v'], { producerId: 9, producerEpoch: 0, baseSequence: 6 }), ...batchOf(['w'], { producerId: 9, producerEpoch: 0, baseSequence: 7 })]);
+      const mixed = new Uint8Array([
+        ...batchOf(['v'], { producerId: 9, producerEpoch: 0, baseSequence: 6 }),
+        ...batchOf(['w'], { producerId: 9, producerEpoch: 0, baseSequence: 7 }),
+      ]);
       expect(await produce(replica, mixed)).toMatchObject({ ok: false, code: 'INVALID_BATCH' });
-      const pair = new Uint8Array([...batchOf(['v'], { producerId: 9, producerEpoch: 0, baseSequence: 7 }), ...batchOf(['w'], { producerId: 9, producerEpoch: 0, baseSequence: 8 })]);
+      const pair = new Uint8Array([
+        ...batchOf(['v'], { producerId: 9, producerEpoch: 0, baseSequence: 7 }),
+        ...batchOf(['w'], { producerId: 9, producerEpoch: 0, baseSequence: 8 }),
+      ]);
       expect(await produce(replica, pair)).toMatchObject({ ok: true, duplicate: false, baseOffset: 7, lastOffset: 8 });
       expect(await produce(replica, pair)).toMatchObject({ ok: true, duplicate: true, baseOffset: 7, lastOffset: 8 });
       expect(await at(3, 1)).toMatchObject({ ok: false, code: 'OUT_OF_ORDER_SEQUENCE', expectedSequence: 0 });
@@ -115,15 +164,35 @@ describe('PartitionReplica.produce', () => {
   test('refusals: epochs, control batches, sizes, shutdown; nothing is appended', async () => {
     const node = await started();
     await node.run(async () => {
-      await node.now.metadata.propose({ kind: 'AlterTopic', topicId: TOPIC, config: [{ key: 'max.batch.bytes', value: '1024' }], expectedPartitions: 1, added: [] });
+      await node.now.metadata.propose({
+        kind: 'AlterTopic',
+        topicId: TOPIC,
+        config: [{ key: 'max.batch.bytes', value: '1024' }],
+        expectedPartitions: 1,
+        added: [],
+      });
       const replica = node.replica();
       const codes: string[] = [];
       const ask = (bytes: Uint8Array, epoch: number): void => {
-        replica.produce({ bytes, batches: checked(bytes), acks: 'committed', timeoutMs: 10, leaderEpoch: epoch, done: (outcome) => codes.push(outcome.ok ? 'ok' : outcome.code) });
+        replica.produce({
+          bytes,
+          batches: checked(bytes),
+          acks: 'committed',
+          timeoutMs: 10,
+          leaderEpoch: epoch,
+          done: (outcome) => codes.push(outcome.ok ? 'ok' : outcome.code),
+        });
       };
       ask(batchOf(['a']), 1);
       ask(batchOf(['x'.repeat(2000)]), 0);
-      node.replica().produce({ bytes: new Uint8Array(0), batches: [], acks: 'leader', timeoutMs: 1, leaderEpoch: -1, done: (outcome) => codes.push(outcome.ok ? 'ok' : outcome.code) });
+      node.replica().produce({
+        bytes: new Uint8Array(0),
+        batches: [],
+        acks: 'leader',
+        timeoutMs: 1,
+        leaderEpoch: -1,
+        done: (outcome) => codes.push(outcome.ok ? 'ok' : outcome.code),
+      });
       expect(codes).toEqual(['UNKNOWN_LEADER_EPOCH', 'BATCH_TOO_LARGE', 'INVALID_BATCH']);
       expect(replica.logEndOffset).toBe(0);
       await node.now.replicas.close();
@@ -152,15 +221,25 @@ describe('PartitionReplica after an unclean restart', () => {
       const replica = node.replica();
       expect(replica.leaderEpoch).toBe(1);
       expect(replica.highWatermark).toBe(5);
-      const read = (from: number, lastFetchedEpoch: number): FetchOutcome => replica.fetch({ offset: offset(from), maxBytes: 100, lastFetchedEpoch, currentLeaderEpoch: 1 });
-      expect(read(10, 0)).toEqual({ kind: 'failed', code: 'LOG_TRUNCATED', resumeOffset: 4, resumeEpoch: leaderEpoch(0) });
+      const read = (from: number, lastFetchedEpoch: number): FetchOutcome =>
+        replica.fetch({ offset: offset(from), maxBytes: 100, lastFetchedEpoch, currentLeaderEpoch: 1 });
+      expect(read(10, 0)).toEqual({
+        kind: 'failed',
+        code: 'LOG_TRUNCATED',
+        resumeOffset: 4,
+        resumeEpoch: leaderEpoch(0),
+      });
       for (let index = 0; index < 8; index += 1) await produce(replica, batchOf([`new ${String(index)}`]));
       expect(read(10, 0)).toMatchObject({ kind: 'failed', code: 'LOG_TRUNCATED', resumeOffset: 4 });
       expect(read(4, 0).kind).not.toBe('failed');
       expect(read(14, -1)).toMatchObject({ kind: 'failed', code: 'OFFSET_BEYOND_END' });
-      expect(replica.fetch({ offset: offset(4), maxBytes: 100, lastFetchedEpoch: 0, currentLeaderEpoch: 0 })).toMatchObject({ code: 'FENCED_LEADER_EPOCH' });
+      expect(
+        replica.fetch({ offset: offset(4), maxBytes: 100, lastFetchedEpoch: 0, currentLeaderEpoch: 0 }),
+      ).toMatchObject({ code: 'FENCED_LEADER_EPOCH' });
       const records = await readAll(replica);
-      expect(records.map((record) => `${String(record.offset)} ${String(record.epoch)} ${record.value}`).slice(3, 6)).toEqual(['3 0 kept 3', '5 1 new 0', '6 1 new 1']);
+      expect(
+        records.map((record) => `${String(record.offset)} ${String(record.epoch)} ${record.value}`).slice(3, 6),
+      ).toEqual(['3 0 kept 3', '5 1 new 0', '6 1 new 1']);
     });
   });
 
@@ -175,7 +254,12 @@ describe('PartitionReplica after an unclean restart', () => {
       const replica = node.replica();
       expect(replica.logEndOffset).toBe(0);
       for (let index = 0; index < 9; index += 1) await produce(replica, batchOf([`new ${String(index)}`]));
-      expect(replica.fetch({ offset: offset(5), maxBytes: 100, lastFetchedEpoch: 0, currentLeaderEpoch: -1 })).toEqual({ kind: 'failed', code: 'LOG_TRUNCATED', resumeOffset: 0, resumeEpoch: -1 });
+      expect(replica.fetch({ offset: offset(5), maxBytes: 100, lastFetchedEpoch: 0, currentLeaderEpoch: -1 })).toEqual({
+        kind: 'failed',
+        code: 'LOG_TRUNCATED',
+        resumeOffset: 0,
+        resumeEpoch: -1,
+      });
     });
   });
 });
@@ -192,7 +276,9 @@ describe('ReplicaManager', () => {
       });
       await node.now.metadata.propose({ kind: 'DeleteTopic', topicId: TOPIC });
       expect(woken).toBe(1);
-      expect(replica.fetch({ offset: offset(0), maxBytes: 1, lastFetchedEpoch: -1, currentLeaderEpoch: -1 })).toMatchObject({ code: 'UNKNOWN_TOPIC' });
+      expect(
+        replica.fetch({ offset: offset(0), maxBytes: 1, lastFetchedEpoch: -1, currentLeaderEpoch: -1 }),
+      ).toMatchObject({ code: 'UNKNOWN_TOPIC' });
     });
     node.kill();
     await node.start();
@@ -228,9 +314,19 @@ describe('ReplicaManager', () => {
     const node = await started();
     await node.run(async () => {
       const { metadata, replicas } = node.now;
-      await metadata.propose({ kind: 'AlterTopic', topicId: TOPIC, config: [{ key: 'max.batch.bytes', value: '2048' }], expectedPartitions: 1, added: [[NODE], [NODE]] });
+      await metadata.propose({
+        kind: 'AlterTopic',
+        topicId: TOPIC,
+        config: [{ key: 'max.batch.bytes', value: '2048' }],
+        expectedPartitions: 1,
+        added: [[NODE], [NODE]],
+      });
       await replicas.whenReady(TOPIC);
-      expect([...replicas.all()].map((replica) => [replica.partition, replica.maxBatchBytes])).toEqual([[0, 2048], [1, 2048], [2, 2048]]);
+      expect([...replicas.all()].map((replica) => [replica.partition, replica.maxBatchBytes])).toEqual([
+        [0, 2048],
+        [1, 2048],
+        [2, 2048],
+      ]);
       expect(await produce(node.replica(TOPIC, 2), batchOf(['x']))).toMatchObject({ ok: true, baseOffset: 0 });
       expect(replicas.find(TOPIC, 3)).toEqual({ ok: false, code: 'UNKNOWN_PARTITION' });
     });
@@ -242,7 +338,13 @@ describe('ReplicaManager', () => {
   test('retention by size at a tick; then the expired range is said and producers are still known', async () => {
     const node = await started();
     await node.run(async () => {
-      await node.now.metadata.propose({ kind: 'AlterTopic', topicId: TOPIC, config: [{ key: 'retention.bytes', value: '5000' }], expectedPartitions: 1, added: [] });
+      await node.now.metadata.propose({
+        kind: 'AlterTopic',
+        topicId: TOPIC,
+        config: [{ key: 'retention.bytes', value: '5000' }],
+        expectedPartitions: 1,
+        added: [],
+      });
       const replica = node.replica();
       await produce(replica, batchOf(['once'], { producerId: 3, producerEpoch: 0, baseSequence: 0 }));
       for (let index = 0; index < 100; index += 1) await produce(replica, batchOf(['x'.repeat(200)]));
@@ -253,14 +355,18 @@ describe('ReplicaManager', () => {
     await node.run(async () => {
       const replica = node.replica();
       expect(replica.logStartOffset).toBeGreaterThan(50);
-      expect(replica.fetch({ offset: offset(3), maxBytes: 1, lastFetchedEpoch: 0, currentLeaderEpoch: -1 })).toMatchObject({ code: 'OFFSET_EXPIRED' });
+      expect(
+        replica.fetch({ offset: offset(3), maxBytes: 1, lastFetchedEpoch: 0, currentLeaderEpoch: -1 }),
+      ).toMatchObject({ code: 'OFFSET_EXPIRED' });
       expect(await replica.listOffset('earliest', -1)).toMatchObject({ ok: true, offset: replica.logStartOffset });
       expect(await replica.listOffset('latest', -1)).toMatchObject({ ok: true, offset: 101 });
     });
     node.kill();
     await node.start();
     await node.run(async () => {
-      expect(await produce(node.replica(), batchOf(['once'], { producerId: 3, producerEpoch: 0, baseSequence: 0 }))).toMatchObject({ ok: true, duplicate: true, baseOffset: 0 });
+      expect(
+        await produce(node.replica(), batchOf(['once'], { producerId: 3, producerEpoch: 0, baseSequence: 0 })),
+      ).toMatchObject({ ok: true, duplicate: true, baseOffset: 0 });
     });
   });
 });

@@ -18,7 +18,13 @@ import { Store } from '../../src/storage/store.ts';
 
 export const NODE: NodeId = nodeId(1);
 export const TOPIC: TopicId = topicId('0123456789abcdef0123456789abcdef');
-export const SMALL: LogConfig = { ...LOG_CONFIG_DEFAULT, segmentBytes: 4096, indexIntervalBytes: 256, preallocate: 'none', mappedSegmentsMax: 4 };
+export const SMALL: LogConfig = {
+  ...LOG_CONFIG_DEFAULT,
+  segmentBytes: 4096,
+  indexIntervalBytes: 256,
+  preallocate: 'none',
+  mappedSegmentsMax: 4,
+};
 
 export interface Running {
   readonly store: Store;
@@ -89,9 +95,18 @@ export class SimNode {
       // Below every length: the store is opened first, unless a test says otherwise.
       replayDirectlyMax: options.replayDirectlyMax ?? -1,
     });
-    await metadata.propose({ kind: 'RegisterNode', nodeId: NODE, diskId: store.diskId, incarnation: store.incarnation, clean: store.clean });
+    await metadata.propose({
+      kind: 'RegisterNode',
+      nodeId: NODE,
+      diskId: store.diskId,
+      incarnation: store.incarnation,
+      clean: store.clean,
+    });
     const replicas = await ReplicaManager.open({
-      deps, store, metadata, nodeId: NODE,
+      deps,
+      store,
+      metadata,
+      nodeId: NODE,
       logConfig: { ...SMALL, fsync: options.fsync ?? 'always' },
       topicDefaults: { 'segment.bytes': options.segmentBytes ?? 4096 },
       ...(options.producersMax === undefined ? {} : { producersMax: options.producersMax }),
@@ -124,9 +139,20 @@ export class SimNode {
     this.running = undefined;
   }
 
-  async createTopic(id: TopicId = TOPIC, name = 'orders', partitions = 1, config: readonly { key: string; value: string }[] = []): Promise<void> {
+  async createTopic(
+    id: TopicId = TOPIC,
+    name = 'orders',
+    partitions = 1,
+    config: readonly { key: string; value: string }[] = [],
+  ): Promise<void> {
     const { metadata, replicas } = this.now;
-    const outcome = await metadata.propose({ kind: 'CreateTopic', topicId: id, name, assignment: Array.from({ length: partitions }, () => [NODE]), config });
+    const outcome = await metadata.propose({
+      kind: 'CreateTopic',
+      topicId: id,
+      name,
+      assignment: Array.from({ length: partitions }, () => [NODE]),
+      config,
+    });
     if (!outcome.ok) throw new Error(`topic not created: ${outcome.code}`);
     await replicas.whenReady(id);
   }
@@ -144,13 +170,17 @@ export interface Sequenced {
 }
 
 export function batchOf(values: readonly string[], sequence: Sequenced = {}): Uint8Array<ArrayBuffer> {
-  const records = values.map((value) => ({ timestamp: 1_767_225_600_000, key: null, value: new TextEncoder().encode(value) }));
+  const records = values.map((value) => ({
+    timestamp: 1_767_225_600_000,
+    key: null,
+    value: new TextEncoder().encode(value),
+  }));
   return encodeBatch({ records, ...sequence }, crc32cTable);
 }
 
 export function checked(bytes: Uint8Array): CheckedBatch[] {
   const found: CheckedBatch[] = [];
-  for (let at = 0; at < bytes.length; ) {
+  for (let at = 0; at < bytes.length;) {
     const result = checkBatch(bytes, at, crc32cTable);
     if (!result.ok) throw new Error(`bad batch in a test: ${result.fault} ${result.detail}`);
     found.push({ at, size: result.size, header: result.header });
@@ -159,7 +189,12 @@ export function checked(bytes: Uint8Array): CheckedBatch[] {
   return found;
 }
 
-export function produce(replica: Replica, bytes: Uint8Array, acks: Acks = 'committed', timeoutMs = 60_000): Promise<ProduceOutcome> {
+export function produce(
+  replica: Replica,
+  bytes: Uint8Array,
+  acks: Acks = 'committed',
+  timeoutMs = 60_000,
+): Promise<ProduceOutcome> {
   return new Promise((done) => {
     replica.produce({ bytes, batches: checked(bytes), acks, timeoutMs, leaderEpoch: -1, done });
   });
@@ -172,23 +207,39 @@ export interface ReadRecord {
 }
 
 function recordsIn(bytes: Uint8Array, from: number): ReadRecord[] {
-  return checked(bytes).filter(({ header }) => !header.isControl).flatMap(({ at, size, header }) =>
-    decodeRecords(bytes.subarray(at + 61, at + size), header)
-      .filter((record) => record.offset >= from)
-      .map((record) => ({ offset: record.offset, epoch: header.leaderEpoch, value: new TextDecoder().decode(record.value ?? new Uint8Array()) })));
+  return checked(bytes)
+    .filter(({ header }) => !header.isControl)
+    .flatMap(({ at, size, header }) =>
+      decodeRecords(bytes.subarray(at + 61, at + size), header)
+        .filter((record) => record.offset >= from)
+        .map((record) => ({
+          offset: record.offset,
+          epoch: header.leaderEpoch,
+          value: new TextDecoder().decode(record.value ?? new Uint8Array()),
+        })),
+    );
 }
 
 /** All that a consumer sees from an offset on, control batches left out. */
-export async function readAll(replica: Replica, from = 0, damaged?: (from: number, to: number) => void): Promise<ReadRecord[]> {
+export async function readAll(
+  replica: Replica,
+  from = 0,
+  damaged?: (from: number, to: number) => void,
+): Promise<ReadRecord[]> {
   const records: ReadRecord[] = [];
-  for (let next = offset(from); ; ) {
+  for (let next = offset(from); ;) {
     const result = replica.fetch({ offset: next, maxBytes: 8192, lastFetchedEpoch: -1, currentLeaderEpoch: -1 });
     if (result.kind === 'empty') return records;
     if (result.kind === 'cold') {
       await replica.prepare(next, 8192);
       continue;
     }
-    if (result.kind === 'failed' && result.code === 'DAMAGED_RANGE' && damaged !== undefined && result.resumeOffset !== undefined) {
+    if (
+      result.kind === 'failed' &&
+      result.code === 'DAMAGED_RANGE' &&
+      damaged !== undefined &&
+      result.resumeOffset !== undefined
+    ) {
       damaged(next, result.resumeOffset);
       next = result.resumeOffset;
       continue;

@@ -102,7 +102,7 @@ export interface Opened {
 export async function openFiles(files: Files, clean: boolean): Promise<Opened> {
   const machine = new Machine(11);
   machine.disk = SimDisk.load(machine.scheduler, files, { owner: 'node' });
-  return machine.run(async () => {
+  return await machine.run(async () => {
     const log = await PartitionLog.open(machine.deps, DIRECTORY, CONFIG, { clean, create: true });
     const read = await readAll(log, log.logStartOffset, 4096);
     const result = { read, start: log.logStartOffset, end: log.logEndOffset, fatals: machine.fatals.length };

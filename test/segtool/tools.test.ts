@@ -22,7 +22,7 @@ async function all<Item>(items: AsyncIterable<Item>): Promise<Item[]> {
 async function theLog(deps: ToolDeps): Promise<LogReport> {
   const [target] = (await findTargets(deps.disk, '')).logs;
   if (target === undefined) throw new Error('there is no log');
-  return checkLog(deps, target);
+  return await checkLog(deps, target);
 }
 
 let template: Template;
@@ -116,7 +116,7 @@ describe('targets', () => {
 describe('dump, find, stats, diff, export and import', () => {
   test('all records come out in order, with the gzip ones decompressed', async () => {
     const { machine, deps } = toolMachine(template.files);
-    const records = await machine.run(async () => all(dumpRecords(deps, await theLog(deps), {})));
+    const records = await machine.run(async () => await all(dumpRecords(deps, await theLog(deps), {})));
     expect(records.map((each) => (each.kind === 'record' ? each.record.offset : -1))).toEqual(
       Array.from({ length: 120 }, (_, index) => index),
     );
@@ -125,7 +125,7 @@ describe('dump, find, stats, diff, export and import', () => {
 
   test('past damage: what is skipped is said, what follows is given', async () => {
     const { machine, deps } = toolMachine(withDamage('flip a bit of records', 9));
-    const items = await machine.run(async () => all(readBatches(deps, await theLog(deps))));
+    const items = await machine.run(async () => await all(readBatches(deps, await theLog(deps))));
     expect(items.filter(({ kind }) => kind === 'skipped')).toHaveLength(1);
     expect(items.filter(({ kind }) => kind === 'batch')).toHaveLength(template.batches.length - 1);
   });
@@ -149,7 +149,7 @@ describe('dump, find, stats, diff, export and import', () => {
 
   test('stats count every batch and record once', async () => {
     const { machine, deps } = toolMachine(template.files);
-    const stats = await machine.run(async () => logStats(deps, await theLog(deps)));
+    const stats = await machine.run(async () => await logStats(deps, await theLog(deps)));
     const sum = (buckets: readonly { readonly count: number }[]): number =>
       buckets.reduce((total, { count }) => total + count, 0);
     expect([stats.batches, stats.records, sum(stats.batchBytes), sum(stats.recordBytes)]).toEqual([60, 120, 60, 120]);

@@ -58,7 +58,7 @@ export async function tryDamage(template: Template, damage: Damage): Promise<Tri
   const again = await machine.run(() => repair(deps, '', { write: true }));
   need(again.done === undefined, `a second repair finds work: ${JSON.stringify(again.plans)}`);
 
-  const found = before.findings.some(isDamage);
+  const isFound = before.findings.some(isDamage);
   const repaired = machine.disk.dump();
   const opened = await openFiles(repaired, template.clean);
   need(opened.fatals === 0, 'the log does not open');
@@ -75,7 +75,7 @@ export async function tryDamage(template: Template, damage: Damage): Promise<Tri
         need(isLost(batch.base), `offset ${String(batch.base)} is not served and not reported`);
       if (batch.base >= opened.end)
         need(
-          found || batch.base >= template.recoveryPoint,
+          isFound || batch.base >= template.recoveryPoint,
           `the end at ${String(batch.base)} is gone without a finding`,
         );
     } else {
@@ -96,7 +96,7 @@ export async function tryDamage(template: Template, damage: Damage): Promise<Tri
   const beyond =
     !template.clean && template.recoveryPoint < template.end && below.every((batch) => contains(damage.files, batch));
   return {
-    outcome: found ? 'found' : outside ? 'outside' : beyond ? 'beyond' : 'not-found',
+    outcome: isFound ? 'found' : outside ? 'outside' : beyond ? 'beyond' : 'not-found',
     codes: before.findings.filter(isDamage).map(({ code }) => code),
     lostBatches,
   };

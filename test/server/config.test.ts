@@ -23,8 +23,22 @@ test('SETTINGS: names and fields are unique, and each default is a value of its 
 });
 
 test('parseConfig: units, addresses and none', () => {
-  const config = parseConfig({ 'segment-bytes': '16MiB', 'retention-ms': '36h', listen: '[::1]:0', 'admin-listen': 'none', fsync: 'interval', 'retention-bytes': '-1' });
-  expect(config).toMatchObject({ segmentBytes: 16 * 1024 * 1024, retentionMs: 129_600_000, listen: { host: '::1', port: 0 }, adminListen: undefined, fsync: 'interval', retentionBytes: -1 });
+  const config = parseConfig({
+    'segment-bytes': '16MiB',
+    'retention-ms': '36h',
+    listen: '[::1]:0',
+    'admin-listen': 'none',
+    fsync: 'interval',
+    'retention-bytes': '-1',
+  });
+  expect(config).toMatchObject({
+    segmentBytes: 16 * 1024 * 1024,
+    retentionMs: 129_600_000,
+    listen: { host: '::1', port: 0 },
+    adminListen: undefined,
+    fsync: 'interval',
+    retentionBytes: -1,
+  });
 });
 
 test.each([

@@ -22,7 +22,15 @@ afterEach(async () => {
 async function start(options: StartOptions = {}): Promise<Broker> {
   const telemetry = openTelemetry({ output: new PassThrough().resume() });
   const loopback = { host: '127.0.0.1', port: 0 };
-  const broker = await startBroker({ dataDir: join(folder, 'data'), listen: loopback, adminListen: loopback, segmentBytes: 1024 * 1024, minFreeBytes: 0, telemetry, ...options });
+  const broker = await startBroker({
+    dataDir: join(folder, 'data'),
+    listen: loopback,
+    adminListen: loopback,
+    segmentBytes: 1024 * 1024,
+    minFreeBytes: 0,
+    telemetry,
+    ...options,
+  });
   running.push(broker);
   return broker;
 }
@@ -102,9 +110,17 @@ test('startBroker where a file is in the way of the directory: DATA_DIR_UNUSABLE
 });
 
 test('startBroker with settings that cannot be: refused before the directory is touched', async () => {
-  await expect(start({ dataDir: join(folder, 'never'), segmentBytes: 1 })).rejects.toMatchObject({ name: 'ConfigError', setting: 'segment-bytes' });
-  await expect(start({ dataDir: join(folder, 'never'), fault: 'nonsense' })).rejects.toMatchObject({ name: 'ConfigError', setting: 'fault' });
-  await expect(start({ dataDir: join(folder, 'never'), tlsCert: '/nowhere/a.pem', tlsKey: '/nowhere/b.pem' })).rejects.toMatchObject({ setting: 'tls-cert' });
+  await expect(start({ dataDir: join(folder, 'never'), segmentBytes: 1 })).rejects.toMatchObject({
+    name: 'ConfigError',
+    setting: 'segment-bytes',
+  });
+  await expect(start({ dataDir: join(folder, 'never'), fault: 'nonsense' })).rejects.toMatchObject({
+    name: 'ConfigError',
+    setting: 'fault',
+  });
+  await expect(
+    start({ dataDir: join(folder, 'never'), tlsCert: '/nowhere/a.pem', tlsKey: '/nowhere/b.pem' }),
+  ).rejects.toMatchObject({ setting: 'tls-cert' });
   expect(() => readFileSync(join(folder, 'never'))).toThrow(/ENOENT/);
 });
 

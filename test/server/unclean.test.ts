@@ -13,7 +13,9 @@ test('startBrokerOn after an unclean end: a start that fails leaves it to the ne
     const { leaderEpoch } = await client.produce(topicId, batchOf(['a']));
     // What a kill leaves: the files as they are while the broker runs.
     cpSync(killed.root, again.root, { recursive: true });
-    await expect(again.start({ disk: (disk) => withFaults(disk, 'open:meta-log/checkpoint:EIO') })).rejects.toThrow(/checkpoint/);
+    await expect(again.start({ disk: (disk) => withFaults(disk, 'open:meta-log/checkpoint:EIO') })).rejects.toThrow(
+      /checkpoint/,
+    );
     await again.start();
     expect(again.broker.clean).toBe(false);
     const other = await again.greeted();

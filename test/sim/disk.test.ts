@@ -111,7 +111,11 @@ describe('SimDisk.crash, bytes', () => {
     file.write(filled(size - 200, 2), at(100));
     const mixtures = new Set<string>();
     for (let round = 0; round < 400; round += 1) {
-      const after = disk.fork(() => 'torn').dump().get('a') ?? filled(0, 0);
+      const after =
+        disk
+          .fork(() => 'torn')
+          .dump()
+          .get('a') ?? filled(0, 0);
       expect(after.length).toBe(size);
       const sectors: number[] = [];
       for (let sector = 0; sector < 4; sector += 1) {
@@ -124,15 +128,29 @@ describe('SimDisk.crash, bytes', () => {
       mixtures.add(sectors.join(''));
     }
     expect(mixtures.size).toBe(16);
-    expect(disk.fork(() => ({ sectors: 0b0101n })).dump().get('a')?.[600]).toBe(1);
-    expect(disk.fork(() => ({ sectors: 0b0010n })).dump().get('a')?.[600]).toBe(2);
+    expect(
+      disk
+        .fork(() => ({ sectors: 0b0101n }))
+        .dump()
+        .get('a')?.[600],
+    ).toBe(1);
+    expect(
+      disk
+        .fork(() => ({ sectors: 0b0010n }))
+        .dump()
+        .get('a')?.[600],
+    ).toBe(2);
   });
 
   test('garbage puts noise into the bytes of the write only', async () => {
     const { scheduler, disk } = bench();
     const file = await scheduler.drive(() => durableFile(disk, 'a', 3 * SECTOR_BYTES));
     file.write(filled(SECTOR_BYTES, 2), at(100));
-    const after = disk.fork(() => 'garbage').dump().get('a') ?? filled(0, 0);
+    const after =
+      disk
+        .fork(() => 'garbage')
+        .dump()
+        .get('a') ?? filled(0, 0);
     expect(after.subarray(0, 100)).toEqual(filled(100, 1));
     expect(after.subarray(100 + SECTOR_BYTES)).toEqual(filled(2 * SECTOR_BYTES - 100, 1));
     expect(after.subarray(100, 100 + SECTOR_BYTES).some((byte) => byte !== 1 && byte !== 2)).toBe(true);
@@ -148,7 +166,10 @@ describe('SimDisk.crash, bytes', () => {
         const file = await durableFile(disk, 'a', 10);
         file.write(filled(100, 2), at(1000));
       });
-      const after = disk.fork((operation) => (operation.kind === 'grow' ? 'kept' : 'lost')).dump().get('a');
+      const after = disk
+        .fork((operation) => (operation.kind === 'grow' ? 'kept' : 'lost'))
+        .dump()
+        .get('a');
       expect(after?.length).toBe(1100);
       expect(after?.subarray(0, 10)).toEqual(filled(10, 1));
       expect(after?.subarray(1000)).toEqual(filled(100, unwritten === 'zeros' ? 0 : 7));
@@ -157,7 +178,12 @@ describe('SimDisk.crash, bytes', () => {
 
   test('after any story of writes and syncs each byte is its synced value or one written since', async () => {
     const step = fc.oneof(
-      fc.record({ kind: fc.constant('write' as const), at: fc.nat(3000), size: fc.integer({ min: 1, max: 1500 }), value: fc.integer({ min: 1, max: 255 }) }),
+      fc.record({
+        kind: fc.constant('write' as const),
+        at: fc.nat(3000),
+        size: fc.integer({ min: 1, max: 1500 }),
+        value: fc.integer({ min: 1, max: 255 }),
+      }),
       fc.record({ kind: fc.constant('sync' as const) }),
     );
     await fc.assert(
@@ -178,7 +204,10 @@ describe('SimDisk.crash, bytes', () => {
           now.fill(item.value, item.at, item.at + item.size);
           for (let byte = item.at; byte < item.at + item.size; byte += 1) allowed[byte]?.add(item.value);
         }
-        const after = disk.fork((operation) => (operation.kind === 'write' ? 'torn' : seed % 2 === 0 ? 'kept' : 'lost')).dump().get('a');
+        const after = disk
+          .fork((operation) => (operation.kind === 'write' ? 'torn' : seed % 2 === 0 ? 'kept' : 'lost'))
+          .dump()
+          .get('a');
         expect(after?.length ?? -1).toBeGreaterThanOrEqual(durableSize);
         for (const [index, byte] of (after ?? []).entries()) {
           if (allowed[index]?.has(byte) !== true) expect.fail(`byte ${String(index)} is ${String(byte)}`);
@@ -265,7 +294,8 @@ describe('SimDisk.crash, names', () => {
       await disk.rename('a.tmp', 'a');
     });
     const sizes = new Set<number | undefined>();
-    for (let mask = 0; mask < 2 ** disk.pendingChoices(); mask += 1) sizes.add(disk.crashWith(mask).dump().get('a')?.length);
+    for (let mask = 0; mask < 2 ** disk.pendingChoices(); mask += 1)
+      sizes.add(disk.crashWith(mask).dump().get('a')?.length);
     expect(sizes).toEqual(new Set([10, 20]));
   });
 
@@ -277,7 +307,8 @@ describe('SimDisk.crash, names', () => {
       await disk.rename('a', 'to/a');
     });
     const seen = new Set<string>();
-    for (let mask = 0; mask < 2 ** disk.pendingChoices(); mask += 1) seen.add([...disk.crashWith(mask).dump().keys()].join(' '));
+    for (let mask = 0; mask < 2 ** disk.pendingChoices(); mask += 1)
+      seen.add([...disk.crashWith(mask).dump().keys()].join(' '));
     expect([...seen].toSorted()).toEqual(['a', 'a to/a', 'to/a']);
     await scheduler.drive(() => disk.syncDirectory(''));
     expect([...disk.dumpDurable().keys()]).toEqual(['to/a']);
@@ -295,7 +326,8 @@ describe('SimDisk.crash, names', () => {
         await disk.rename('d', 'to/d');
       });
       const seen = new Set<string>();
-      for (let mask = 0; mask < 2 ** disk.pendingChoices(); mask += 1) seen.add([...disk.crashWith(mask).dump().keys()].join(' '));
+      for (let mask = 0; mask < 2 ** disk.pendingChoices(); mask += 1)
+        seen.add([...disk.crashWith(mask).dump().keys()].join(' '));
       expect(seen).toEqual(new Set(['d/f', 'to/d/f']));
       await scheduler.drive(() => disk.syncDirectory(folder));
       expect([...disk.dumpDurable().keys()]).toEqual(['to/d/f']);
@@ -313,7 +345,8 @@ describe('SimDisk.crash, names', () => {
     });
     expect(disk.pendingOperations()).toEqual(['link a', 'unlink a', 'link a', 'link b', 'unlink b', 'link b']);
     const seen = new Set<string>();
-    for (let mask = 0; mask < 2 ** disk.pendingChoices(); mask += 1) seen.add([...disk.crashWith(mask).dump().keys()].join(' '));
+    for (let mask = 0; mask < 2 ** disk.pendingChoices(); mask += 1)
+      seen.add([...disk.crashWith(mask).dump().keys()].join(' '));
     expect([...seen].toSorted()).toEqual(['', 'a', 'a b', 'b']);
     // The last link of `a` without its removal before it is not a state.
     expect([...disk.crashWith(0b000_100).dump().keys()]).toEqual([]);
@@ -464,7 +497,13 @@ describe('SimDisk, faults', () => {
     await scheduler.drive(async () => {
       const file = await durableFile(disk, 'a', 10);
       disk.setReadOnly(true);
-      for (const work of [() => disk.open('b', 'create'), () => disk.unlink('a'), () => disk.rename('a', 'b'), () => disk.makeDirectory('d'), () => file.truncate(0)]) {
+      for (const work of [
+        () => disk.open('b', 'create'),
+        () => disk.unlink('a'),
+        () => disk.rename('a', 'b'),
+        () => disk.makeDirectory('d'),
+        () => file.truncate(0),
+      ]) {
         expect(await kindOf(work)).toBe('read-only');
       }
       expect(await file.read(filled(10, 0), at(0))).toBe(10);

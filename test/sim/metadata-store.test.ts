@@ -30,7 +30,10 @@ describe('SimMetadataStore', () => {
   });
 
   test('lose-last and keep choose, a killed process loses nothing', async () => {
-    for (const [how, index] of [['lose-last', 1], ['keep', 2]] as const) {
+    for (const [how, index] of [
+      ['lose-last', 1],
+      ['keep', 2],
+    ] as const) {
       const { scheduler, store } = await appliedTwice(1);
       expect(await scheduler.drive(() => store.crash(how).load())).toMatchObject({ kind: 'ok', appliedIndex: index });
     }
@@ -42,7 +45,11 @@ describe('SimMetadataStore', () => {
     const { scheduler, store } = await appliedTwice(1);
     store.damage('bad page');
     const next = store.kill();
-    expect(await scheduler.drive(() => next.load())).toEqual({ kind: 'damaged', reason: 'bad page', movedTo: 'meta.bad-1' });
+    expect(await scheduler.drive(() => next.load())).toEqual({
+      kind: 'damaged',
+      reason: 'bad page',
+      movedTo: 'meta.bad-1',
+    });
     await scheduler.drive(() => next.replace(9, new Map()));
     const after = next.kill();
     expect(await scheduler.drive(() => after.load())).toMatchObject({ kind: 'ok', appliedIndex: 9 });
@@ -77,7 +84,12 @@ describe('RecordingTelemetry', () => {
     telemetry.histogram('h_seconds', 'help').observe(1);
     telemetry.observeGauge('o', 'help', () => 11);
     expect(telemetry.events('torn tail')).toEqual([{ level: 'warn', event: 'torn tail', fields: { bytes: 3 } }]);
-    expect([telemetry.value('c_total', { a: '1', b: '2' }), telemetry.value('g'), telemetry.value('o'), telemetry.value('none')]).toEqual([5, 7, 11, 0]);
+    expect([
+      telemetry.value('c_total', { a: '1', b: '2' }),
+      telemetry.value('g'),
+      telemetry.value('o'),
+      telemetry.value('none'),
+    ]).toEqual([5, 7, 11, 0]);
     expect(telemetry.histograms.get('h_seconds')).toEqual([0.5, 1]);
   });
 });

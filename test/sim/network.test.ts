@@ -98,7 +98,8 @@ describe('SimNetwork', () => {
 
   test('connect: refused by a host that does, timed out by a cut, through when healed in time', async () => {
     const { scheduler, wires } = await world(1);
-    const dial = (timeoutMs: number): Promise<Connection> => wires.network('a').connect({ host: 'b', port: 9 }, timeoutMs, () => new Sink());
+    const dial = (timeoutMs: number): Promise<Connection> =>
+      wires.network('a').connect({ host: 'b', port: 9 }, timeoutMs, () => new Sink());
     wires.refuse('b', true);
     await expect(scheduler.drive(() => dial(1000))).rejects.toThrow('ECONNREFUSED');
     wires.refuse('b', false);

@@ -4,13 +4,23 @@ import { SeededRandom } from '../../src/sim/random.ts';
 describe('SeededRandom', () => {
   test('gives the published numbers of xoshiro256** for the state 1, 2, 3, 4', () => {
     const random = new SeededRandom(0, [1n, 2n, 3n, 4n]);
-    expect([random.next64(), random.next64(), random.next64(), random.next64()]).toEqual([11520n, 0n, 1509978240n, 1215971899390074240n]);
+    expect([random.next64(), random.next64(), random.next64(), random.next64()]).toEqual([
+      11520n,
+      0n,
+      1509978240n,
+      1215971899390074240n,
+    ]);
   });
 
   test('agrees with the definition in 64-bit arithmetic over many draws', () => {
     const mask = 0xffff_ffff_ffff_ffffn;
     const rotate = (value: bigint, by: bigint): bigint => ((value << by) | (value >> (64n - by))) & mask;
-    let [s0, s1, s2, s3] = [0x0123_4567_89ab_cdefn, 0xfedc_ba98_7654_3210n, 0xffff_ffff_0000_0001n, 0x8000_0000_8000_0000n];
+    let [s0, s1, s2, s3] = [
+      0x0123_4567_89ab_cdefn,
+      0xfedc_ba98_7654_3210n,
+      0xffff_ffff_0000_0001n,
+      0x8000_0000_8000_0000n,
+    ];
     const random = new SeededRandom(0, [s0, s1, s2, s3]);
     for (let draw = 0; draw < 5000; draw += 1) {
       const expected = (rotate((s1 * 5n) & mask, 7n) * 9n) & mask;

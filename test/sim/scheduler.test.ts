@@ -20,7 +20,9 @@ describe('Scheduler', () => {
     expect(again).toEqual(first);
     expect(other.hash).not.toBe(first.hash);
     expect(other.order).not.toEqual(first.order);
-    expect(other.order.toSorted((left, right) => left - right)).toEqual(first.order.toSorted((left, right) => left - right));
+    expect(other.order.toSorted((left, right) => left - right)).toEqual(
+      first.order.toSorted((left, right) => left - right),
+    );
   });
 
   test('fifo keeps the order of scheduling', async () => {
@@ -181,7 +183,16 @@ describe('installGuards', () => {
         expect(new Date(0).getTime()).toBe(0);
       }),
     );
-    expect(failures).toEqual(['Date.now', 'new Date()', 'Math.random', 'performance.now', 'setTimeout', 'setInterval', 'setImmediate', 'crypto.randomUUID']);
+    expect(failures).toEqual([
+      'Date.now',
+      'new Date()',
+      'Math.random',
+      'performance.now',
+      'setTimeout',
+      'setInterval',
+      'setImmediate',
+      'crypto.randomUUID',
+    ]);
     expect(Date.now()).toBeGreaterThan(0);
     expect(Math.random()).toBeLessThan(1);
     expect(new Date().getTime()).toBeGreaterThan(0);

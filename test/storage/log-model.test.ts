@@ -159,8 +159,7 @@ class Life {
     const epochs = new Map<number, number>();
     for (const each of kept) if (!epochs.has(each.epoch)) epochs.set(each.epoch, each.base);
     const known = log.epochs.filter((entry) => entry.startOffset < log.logEndOffset && entry.startOffset >= this.start);
-    for (const entry of known)
-      if (epochs.has(entry.epoch)) expect(entry.startOffset).toBe(epochs.get(entry.epoch));
+    for (const entry of known) if (epochs.has(entry.epoch)) expect(entry.startOffset).toBe(epochs.get(entry.epoch));
     for (const epoch of epochs.keys()) expect(log.epochs.map((entry) => Number(entry.epoch))).toContain(epoch);
     this.epoch += 1;
   }

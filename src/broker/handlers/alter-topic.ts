@@ -1,7 +1,12 @@
 import type { NodeId } from '../../base/brands.ts';
 import { PARTITIONS_PER_TOPIC_MAX } from '../../base/limits.ts';
 import type { Failure } from '../../protocol/failure.ts';
-import { decodeRequest, encodeResponse, type AlterTopicRequest, type AlterTopicResponse } from '../../protocol/operations/alter-topic.v1.ts';
+import {
+  decodeRequest,
+  encodeResponse,
+  type AlterTopicRequest,
+  type AlterTopicResponse,
+} from '../../protocol/operations/alter-topic.v1.ts';
 import { checkTopicConfig, isTopicConfigKey } from '../../protocol/topic-config.ts';
 import type { TopicState } from '../../replication/contract.ts';
 import type { Call } from '../call.ts';
@@ -33,9 +38,17 @@ async function alter(node: BrokerNode, request: AlterTopicRequest): Promise<Alte
   const before = topic.partitions.length;
   const wanted = request.partitions ?? before;
   if (request.validateOnly) return { topicId: topic.topicId, partitions: wanted };
-  const nodes: NodeId[] = Array.from(node.metadata.image().nodes.values(), ({ nodeId }) => nodeId).sort((left, right) => left - right);
+  const nodes: NodeId[] = Array.from(node.metadata.image().nodes.values(), ({ nodeId }) => nodeId).sort(
+    (left, right) => left - right,
+  );
   const added = assign(nodes, wanted - before, topic.partitions[0]?.replicas.length ?? 1, before);
-  const outcome = await node.metadata.propose({ kind: 'AlterTopic', topicId: topic.topicId, config: request.config, expectedPartitions: before, added });
+  const outcome = await node.metadata.propose({
+    kind: 'AlterTopic',
+    topicId: topic.topicId,
+    config: request.config,
+    expectedPartitions: before,
+    added,
+  });
   if (!outcome.ok) return refusal(outcome.code, outcome.message);
   await whenServed(node, topic.topicId, Math.min(request.timeoutMs, SERVED_WAIT_MS_MAX));
   return { topicId: topic.topicId, partitions: wanted };
@@ -46,21 +59,34 @@ function configFault(node: BrokerNode, topic: TopicState, request: AlterTopicReq
   const seen = new Set<string>();
   for (const { key, value } of request.config) {
     // Removing what never was a setting is a spelling mistake.
-    if (!isTopicConfigKey(key)) return refusal('INVALID_CONFIG', `there is no topic setting "${key}"`, { setting: key });
+    if (!isTopicConfigKey(key))
+      return refusal('INVALID_CONFIG', `there is no topic setting "${key}"`, { setting: key });
     if (seen.has(key)) return refusal('INVALID_CONFIG', `${key} is given twice`, { setting: key });
     seen.add(key);
     if (value === undefined) merged.delete(key);
     else merged.set(key, value);
   }
   const replicas = topic.partitions[0]?.replicas.length ?? 1;
-  const checked = checkTopicConfig(Array.from(merged, ([key, value]) => ({ key, value })), replicas, node.settings.topicDefaults);
+  const checked = checkTopicConfig(
+    Array.from(merged, ([key, value]) => ({ key, value })),
+    replicas,
+    node.settings.topicDefaults,
+  );
   return checked.ok ? undefined : refusal('INVALID_CONFIG', checked.message, { setting: checked.key });
 }
 
-function partitionsFault(topic: TopicState, { partitions, confirmKeyMovement }: AlterTopicRequest): Failure | undefined {
+function partitionsFault(
+  topic: TopicState,
+  { partitions, confirmKeyMovement }: AlterTopicRequest,
+): Failure | undefined {
   const before = topic.partitions.length;
   if (partitions === undefined || partitions === before) return undefined;
-  if (partitions < before) return refusal('INVALID_ARGUMENT', `${String(partitions)} partitions, but the topic has ${String(before)}, and partitions are never removed`);
-  if (partitions > PARTITIONS_PER_TOPIC_MAX) return refusal('INVALID_ARGUMENT', `${String(partitions)} partitions, at most ${String(PARTITIONS_PER_TOPIC_MAX)}`);
+  if (partitions < before)
+    return refusal(
+      'INVALID_ARGUMENT',
+      `${String(partitions)} partitions, but the topic has ${String(before)}, and partitions are never removed`,
+    );
+  if (partitions > PARTITIONS_PER_TOPIC_MAX)
+    return refusal('INVALID_ARGUMENT', `${String(partitions)} partitions, at most ${String(PARTITIONS_PER_TOPIC_MAX)}`);
   return confirmKeyMovement ? undefined : refusal('CONFIRMATION_REQUIRED');
 }

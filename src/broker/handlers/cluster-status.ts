@@ -13,20 +13,30 @@ export function clusterStatus(node: BrokerNode, call: Call, body: Uint8Array): v
     return;
   }
   const image = node.metadata.image();
-  const states = Array.from(image.topics.values()).flatMap((topic) => topic.partitions.map((state) => ({ state, minInSync: minInSyncOf(topic) })));
+  const states = Array.from(image.topics.values()).flatMap((topic) =>
+    topic.partitions.map((state) => ({ state, minInSync: minInSyncOf(topic) })),
+  );
   let damagedPartitions = 0;
   for (const replica of node.replicas.all()) if (replica.damaged.length > 0) damagedPartitions += 1;
-  call.answer(encodeResponse({
-    clusterId: node.identity.clusterId,
-    controllerId: node.metadata.leader?.nodeId,
-    nodes: Array.from(image.nodes.values(), (each) => statusOf(node, each, states.map(({ state }) => state))),
-    topics: image.topics.size,
-    partitions: states.length,
-    offlinePartitions: states.filter(({ state }) => state.leader < 0).length,
-    underReplicatedPartitions: states.filter(({ state }) => state.inSync.length < state.replicas.length).length,
-    underMinInSyncPartitions: states.filter(({ state, minInSync }) => state.inSync.length < minInSync).length,
-    damagedPartitions,
-  }));
+  call.answer(
+    encodeResponse({
+      clusterId: node.identity.clusterId,
+      controllerId: node.metadata.leader?.nodeId,
+      nodes: Array.from(image.nodes.values(), (each) =>
+        statusOf(
+          node,
+          each,
+          states.map(({ state }) => state),
+        ),
+      ),
+      topics: image.topics.size,
+      partitions: states.length,
+      offlinePartitions: states.filter(({ state }) => state.leader < 0).length,
+      underReplicatedPartitions: states.filter(({ state }) => state.inSync.length < state.replicas.length).length,
+      underMinInSyncPartitions: states.filter(({ state, minInSync }) => state.inSync.length < minInSync).length,
+      damagedPartitions,
+    }),
+  );
 }
 
 function minInSyncOf(topic: TopicState): number {

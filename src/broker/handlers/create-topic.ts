@@ -1,5 +1,10 @@
 import type { Failure } from '../../protocol/failure.ts';
-import { decodeRequest, encodeResponse, type CreateTopicRequest, type CreateTopicResponse } from '../../protocol/operations/create-topic.v1.ts';
+import {
+  decodeRequest,
+  encodeResponse,
+  type CreateTopicRequest,
+  type CreateTopicResponse,
+} from '../../protocol/operations/create-topic.v1.ts';
 import type { TopicState } from '../../replication/contract.ts';
 import type { Call } from '../call.ts';
 import { refusal } from '../failures.ts';
@@ -37,20 +42,42 @@ async function create(node: BrokerNode, request: CreateTopicRequest): Promise<Cr
 
 function exists(topic: TopicState, request: CreateTopicRequest): CreateTopicResponse | Failure {
   if (!request.ifNotExists) return refusal('TOPIC_EXISTS', `topic ${topic.name} exists`);
-  return { topicId: topic.topicId, created: false, partitions: topic.partitions.length, replicas: topic.partitions[0]?.replicas.length ?? 0 };
+  return {
+    topicId: topic.topicId,
+    created: false,
+    partitions: topic.partitions.length,
+    replicas: topic.partitions[0]?.replicas.length ?? 0,
+  };
 }
 
-type MadeTopic = { readonly ok: true; readonly topicId: TopicState['topicId'] } | { readonly ok: false; readonly failure: Failure };
+type MadeTopic =
+  | { readonly ok: true; readonly topicId: TopicState['topicId'] }
+  | { readonly ok: false; readonly failure: Failure };
 
-async function makeTopic(node: BrokerNode, wish: TopicWish, assignment: Parameters<typeof propose>[2], waitMs: number): Promise<MadeTopic> {
+async function makeTopic(
+  node: BrokerNode,
+  wish: TopicWish,
+  assignment: Parameters<typeof propose>[2],
+  waitMs: number,
+): Promise<MadeTopic> {
   const made = await propose(node, wish, assignment);
   if (made.ok) await whenServed(node, made.topicId, waitMs);
   return made;
 }
 
-async function propose(node: BrokerNode, wish: TopicWish, assignment: readonly (readonly TopicState['partitions'][number]['replicas'][number][])[]): Promise<MadeTopic> {
+async function propose(
+  node: BrokerNode,
+  wish: TopicWish,
+  assignment: readonly (readonly TopicState['partitions'][number]['replicas'][number][])[],
+): Promise<MadeTopic> {
   const topicId = newTopicId(node);
-  const outcome = await node.metadata.propose({ kind: 'CreateTopic', topicId, name: wish.name, assignment, config: wish.config });
+  const outcome = await node.metadata.propose({
+    kind: 'CreateTopic',
+    topicId,
+    name: wish.name,
+    assignment,
+    config: wish.config,
+  });
   return outcome.ok ? { ok: true, topicId } : { ok: false, failure: refusal(outcome.code, outcome.message) };
 }
 

@@ -22,8 +22,15 @@ export async function initProducer(node: BrokerNode, call: Call, body: Uint8Arra
   }
   const outcome = await node.metadata.propose({ kind: 'InitProducer', name });
   if (!outcome.ok) call.refuse(refusal(outcome.code, outcome.message));
-  else if (outcome.value.kind !== 'InitProducer') call.refuse(refusal('INTERNAL', `an InitProducer gave a ${outcome.value.kind}`));
-  else call.answer(encodeResponse({ producerId: asProducerId(outcome.value.producerId), producerEpoch: outcome.value.producerEpoch }));
+  else if (outcome.value.kind !== 'InitProducer')
+    call.refuse(refusal('INTERNAL', `an InitProducer gave a ${outcome.value.kind}`));
+  else
+    call.answer(
+      encodeResponse({
+        producerId: asProducerId(outcome.value.producerId),
+        producerEpoch: outcome.value.producerEpoch,
+      }),
+    );
 }
 
 /** What the metadata log can hold: an entry that it cannot read back must never get in. */

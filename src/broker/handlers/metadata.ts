@@ -2,7 +2,13 @@ import { NO_EPOCH, nodeId as asNodeId } from '../../base/brands.ts';
 import { FRAME_BYTES_MAX } from '../../base/limits.ts';
 import type { Failure } from '../../protocol/failure.ts';
 import { piecesSize } from '../../protocol/frame.ts';
-import { decodeRequest, encodeResponse, type ConfigEntry, type MetadataRequest, type TopicMetadata } from '../../protocol/operations/metadata.v1.ts';
+import {
+  decodeRequest,
+  encodeResponse,
+  type ConfigEntry,
+  type MetadataRequest,
+  type TopicMetadata,
+} from '../../protocol/operations/metadata.v1.ts';
 import { checkTopicConfig, defaultTopicConfig, TOPIC_CONFIG_KEYS } from '../../protocol/topic-config.ts';
 import type { TopicState } from '../../replication/contract.ts';
 import type { Call } from '../call.ts';
@@ -52,11 +58,16 @@ function answer(node: BrokerNode, call: Call, request: MetadataRequest, failures
     nodes,
     topics: select(node, request, failures),
   });
-  if (piecesSize(body) > FRAME_BYTES_MAX - 1024) call.refuse(refusal('INVALID_ARGUMENT', 'the answer would not fit in a frame; ask for fewer topics by name'));
+  if (piecesSize(body) > FRAME_BYTES_MAX - 1024)
+    call.refuse(refusal('INVALID_ARGUMENT', 'the answer would not fit in a frame; ask for fewer topics by name'));
   else call.answer(body);
 }
 
-function select(node: BrokerNode, { topics, includeConfig }: MetadataRequest, failures: ReadonlyMap<string, Failure>): TopicMetadata[] {
+function select(
+  node: BrokerNode,
+  { topics, includeConfig }: MetadataRequest,
+  failures: ReadonlyMap<string, Failure>,
+): TopicMetadata[] {
   const image = node.metadata.image();
   switch (topics.kind) {
     case 'all':
@@ -104,6 +115,10 @@ function configOf(node: BrokerNode, topic: TopicState): ConfigEntry[] {
     const own = topic.config.get(key);
     // What an older or newer version stored and this one refuses is not in effect.
     const inEffect = own !== undefined && checkTopicConfig([{ key, value: own }], replicas, topicDefaults).ok;
-    return { key, value: inEffect ? own : String(topicDefaults[key] ?? defaultTopicConfig(key, replicas)), isDefault: !inEffect };
+    return {
+      key,
+      value: inEffect ? own : String(topicDefaults[key] ?? defaultTopicConfig(key, replicas)),
+      isDefault: !inEffect,
+    };
   });
 }

@@ -29,7 +29,12 @@ export function produce(node: BrokerNode, call: Call, body: Uint8Array): void {
   }
   const { replica } = found;
   const { crc32c, compression } = node.ports;
-  const checked = checkBatches(bytes, { crc32c, compression, maxBatchBytes: replica.maxBatchBytes, validateCompressed: node.settings.validateCompressed });
+  const checked = checkBatches(bytes, {
+    crc32c,
+    compression,
+    maxBatchBytes: replica.maxBatchBytes,
+    validateCompressed: node.settings.validateCompressed,
+  });
   if (!checked.ok) {
     call.refuse(checked.failure);
     return;
@@ -56,7 +61,9 @@ function finish(node: BrokerNode, call: Call, bytes: number, outcome: ProduceOut
   }
   node.metrics.producedBytes.add(bytes);
   const { baseOffset, lastOffset, leaderEpoch, logStartOffset, duplicate } = outcome;
-  call.answer(encodeResponse({ baseOffset, lastOffset, leaderEpoch, logStart: logStartOffset, throttleMs: 0, duplicate }));
+  call.answer(
+    encodeResponse({ baseOffset, lastOffset, leaderEpoch, logStart: logStartOffset, throttleMs: 0, duplicate }),
+  );
 }
 
 function failureOf(node: BrokerNode, outcome: ProduceFailure): Failure {

@@ -12,10 +12,23 @@ export async function clusterStatus(flags: ConnectionFlags): Promise<void> {
     }
     const rows = status.nodes.map(({ nodeId, host, port, state, softwareVersion, leaders, replicas }) => {
       const role = nodeId === status.controllerId ? 'controller' : '';
-      return [String(nodeId), `${host}:${String(port)}`, state, role, String(leaders), String(replicas), softwareVersion];
+      return [
+        String(nodeId),
+        `${host}:${String(port)}`,
+        state,
+        role,
+        String(leaders),
+        String(replicas),
+        softwareVersion,
+      ];
     });
     const { offlinePartitions, underReplicatedPartitions, underMinInSyncPartitions, damagedPartitions } = status;
-    const health = [`offline ${String(offlinePartitions)}`, `under-replicated ${String(underReplicatedPartitions)}`, `below min in-sync ${String(underMinInSyncPartitions)}`, `damaged ${String(damagedPartitions)}`];
+    const health = [
+      `offline ${String(offlinePartitions)}`,
+      `under-replicated ${String(underReplicatedPartitions)}`,
+      `below min in-sync ${String(underMinInSyncPartitions)}`,
+      `damaged ${String(damagedPartitions)}`,
+    ];
     await output.line(
       `cluster ${status.clusterId}: ${String(status.topics)} topics, ${String(status.partitions)} partitions (${health.join(', ')})\n\n` +
         table(['NODE', 'ADDRESS', 'STATE', 'ROLE', 'LEADS', 'REPLICAS', 'VERSION'], rows),

@@ -28,10 +28,15 @@ export async function consume(topic: string, flags: ConsumeFlags): Promise<void>
     await withClient(flags, async (client) => {
       const { partitions } = await client.admin.describeTopic(topic);
       if (flags.partition !== undefined && flags.partition >= partitions.length) {
-        throw new CommandError(`topic ${topic} has no partition ${String(flags.partition)}`, `It has ${String(partitions.length)}, from 0 on.`);
+        throw new CommandError(
+          `topic ${topic} has no partition ${String(flags.partition)}`,
+          `It has ${String(partitions.length)}, from 0 on.`,
+        );
       }
       const consumer = client.consumer({
-        ...(flags.partition === undefined ? { topics: [topic] } : { assignments: [{ topic, partition: flags.partition }] }),
+        ...(flags.partition === undefined
+          ? { topics: [topic] }
+          : { assignments: [{ topic, partition: flags.partition }] }),
         from: flags.from,
         signal: stop.signal,
         onPositionLost: (event) => positionLost(event, flags),

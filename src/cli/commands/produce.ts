@@ -40,7 +40,10 @@ export async function produce(topic: string, flags: ProduceFlags): Promise<void>
   await withClient(flags, async (client) => {
     const { partitions } = await client.admin.describeTopic(topic);
     if (flags.partition !== undefined && flags.partition >= partitions.length) {
-      throw new CommandError(`topic ${topic} has no partition ${String(flags.partition)}`, `It has ${String(partitions.length)}, from 0 on.`);
+      throw new CommandError(
+        `topic ${topic} has no partition ${String(flags.partition)}`,
+        `It has ${String(partitions.length)}, from 0 on.`,
+      );
     }
     const producer = client.producer({
       acks: flags.acks,
@@ -115,7 +118,9 @@ function recordMaker(flags: ProduceFlags): (bytes: Uint8Array, unterminated: boo
     return {
       key,
       value,
-      ...(header === undefined && !unterminated ? {} : { headers: unterminated ? { ...header, [UNTERMINATED_HEADER]: '' } : { ...header } }),
+      ...(header === undefined && !unterminated
+        ? {}
+        : { headers: unterminated ? { ...header, [UNTERMINATED_HEADER]: '' } : { ...header } }),
       ...(partition === undefined ? {} : { partition }),
     };
   };
@@ -138,7 +143,8 @@ function explained(error: unknown, tally: Tally): unknown {
   if (tally.committed === 0 && tally.failed === 0) return error;
   const message = error instanceof Error ? error.message : String(error);
   const counts = `${String(tally.committed)} records committed, ${String(tally.unknown)} unknown, ${String(tally.failed - tally.unknown)} rejected`;
-  if (error instanceof RivuletError) return new RivuletError(error.code, `${message} (${counts})`, { facts: error.facts, cause: error });
+  if (error instanceof RivuletError)
+    return new RivuletError(error.code, `${message} (${counts})`, { facts: error.facts, cause: error });
   return new CommandError(`${message} (${counts})`);
 }
 
@@ -160,10 +166,20 @@ function rate(bytes: number, seconds: number): string {
 function summary(topic: string, flags: ProduceFlags, tally: Tally, seconds: number): void {
   const offsets = [...tally.offsets].toSorted(([left], [right]) => left - right);
   if (flags.json === true) {
-    const partitions = offsets.map(([partition, [firstOffset, lastOffset]]) => ({ partition, firstOffset, lastOffset }));
-    process.stdout.write(`${JSON.stringify({ topic, records: tally.committed, bytes: tally.bytes, seconds, outcome: flags.acks === 'leader' ? 'appended' : 'committed', partitions })}\n`);
+    const partitions = offsets.map(([partition, [firstOffset, lastOffset]]) => ({
+      partition,
+      firstOffset,
+      lastOffset,
+    }));
+    process.stdout.write(
+      `${JSON.stringify({ topic, records: tally.committed, bytes: tally.bytes, seconds, outcome: flags.acks === 'leader' ? 'appended' : 'committed', partitions })}\n`,
+    );
     return;
   }
-  const where = offsets.map(([partition, [first, last]]) => `partition ${String(partition)} offsets ${String(first)} to ${String(last)}`).join(', ');
-  process.stderr.write(`${String(tally.committed)} records ${flags.acks === 'leader' ? 'appended' : 'committed'} to ${topic}${where === '' ? '' : ` (${where})`}, ${rate(tally.bytes, seconds)}\n`);
+  const where = offsets
+    .map(([partition, [first, last]]) => `partition ${String(partition)} offsets ${String(first)} to ${String(last)}`)
+    .join(', ');
+  process.stderr.write(
+    `${String(tally.committed)} records ${flags.acks === 'leader' ? 'appended' : 'committed'} to ${topic}${where === '' ? '' : ` (${where})`}, ${rate(tally.bytes, seconds)}\n`,
+  );
 }

@@ -219,22 +219,23 @@ export async function runDump(path: string, flags: DumpFlags, addonPath: AddonPa
     for await (const log of reports(at)) {
       if (flags.json !== true) await output.line(`# ${log.target.label}`);
       if (flags.records === true) await dumpAllRecords(output, at, log, flags);
-      else {
-        for await (const found of readBatches(at.deps, log, filterOf(flags))) {
-          if (flags.json === true)
-            await output.line(JSON.stringify(found.kind === 'batch' ? describeBatch(found) : found));
-          else if (found.kind === 'skipped') await output.line(`skipped offsets ${ranges([found])}`);
-          else {
-            const batch = describeBatch(found);
-            await output.line(
-              `offsets ${ranges([{ from: batch.baseOffset, to: batch.lastOffset + 1 }])}  ${batch.file} at ${String(batch.position)}, ${String(batch.bytes)} bytes, ${String(batch.records)} records, ${batch.codec}, epoch ${String(batch.epoch)}, ${new Date(batch.baseTimestamp).toISOString()}${batch.control ? ', control' : ''}${batch.producerId < 0 ? '' : `, producer ${String(batch.producerId)} epoch ${String(batch.producerEpoch)} sequence ${String(batch.baseSequence)}`}, crc ${batch.crc}`,
-            );
-            if (flags.hex === true) await output.line(Buffer.from(found.bytes).toString('hex'));
-          }
-        }
-      }
+      else await dumpAllBatches(output, at, log, flags);
     }
   });
+}
+
+async function dumpAllBatches(output: Output, at: OpenedPath, log: LogReport, flags: DumpFlags): Promise<void> {
+  for await (const found of readBatches(at.deps, log, filterOf(flags))) {
+    if (flags.json === true) await output.line(JSON.stringify(found.kind === 'batch' ? describeBatch(found) : found));
+    else if (found.kind === 'skipped') await output.line(`skipped offsets ${ranges([found])}`);
+    else {
+      const batch = describeBatch(found);
+      await output.line(
+        `offsets ${ranges([{ from: batch.baseOffset, to: batch.lastOffset + 1 }])}  ${batch.file} at ${String(batch.position)}, ${String(batch.bytes)} bytes, ${String(batch.records)} records, ${batch.codec}, epoch ${String(batch.epoch)}, ${new Date(batch.baseTimestamp).toISOString()}${batch.control ? ', control' : ''}${batch.producerId < 0 ? '' : `, producer ${String(batch.producerId)} epoch ${String(batch.producerEpoch)} sequence ${String(batch.baseSequence)}`}, crc ${batch.crc}`,
+      );
+      if (flags.hex === true) await output.line(Buffer.from(found.bytes).toString('hex'));
+    }
+  }
 }
 
 async function dumpAllRecords(output: Output, at: OpenedPath, log: LogReport, flags: DumpFlags): Promise<void> {
@@ -370,7 +371,7 @@ async function* inputLines(): AsyncGenerator<string> {
 }
 
 export async function runDiff(first: string, second: string, flags: SegtoolFlags, addonPath: AddonPath): Promise<void> {
-  let isSame = true;
+  const unequal: string[] = [];
   await opened(first, flags, addonPath, (one) =>
     opened(second, flags, addonPath, async (two) => {
       const [left, right] = [
@@ -384,7 +385,7 @@ export async function runDiff(first: string, second: string, flags: SegtoolFlags
             ? right[0]
             : right.find(({ directory }) => tail(directory) === tail(target.directory));
         if (other === undefined) {
-          isSame = false;
+          unequal.push(target.label);
           await print(flags, { log: target.label, missing: 'second' }, () => `${target.label}  is not in ${second}`);
           continue;
         }
@@ -392,7 +393,7 @@ export async function runDiff(first: string, second: string, flags: SegtoolFlags
           { deps: one.deps, log: await checkLog(one.deps, target) },
           { deps: two.deps, log: await checkLog(two.deps, other) },
         );
-        if (differences.some(({ kind }) => kind !== 'same')) isSame = false;
+        if (differences.some(({ kind }) => kind !== 'same')) unequal.push(target.label);
         await print(
           flags,
           { log: target.label, ranges: differences },
@@ -408,10 +409,10 @@ export async function runDiff(first: string, second: string, flags: SegtoolFlags
           left.length > 1 &&
           !left.some(({ directory }) => directory.endsWith(target.directory.split('/').slice(-2).join('/')))
         ) {
-          isSame = false;
+          unequal.push(target.label);
           await print(flags, { log: target.label, missing: 'first' }, () => `${target.label}  is not in ${first}`);
         }
     }),
   );
-  endWith(isSame ? 0 : STATUS_FAILED);
+  endWith(unequal.length === 0 ? 0 : STATUS_FAILED);
 }

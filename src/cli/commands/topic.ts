@@ -25,7 +25,10 @@ function settings(flags: TopicSettingFlags): Record<string, string> {
   };
 }
 
-export async function createTopic(name: string, flags: TopicSettingFlags & { readonly ifNotExists?: boolean }): Promise<void> {
+export async function createTopic(
+  name: string,
+  flags: TopicSettingFlags & { readonly ifNotExists?: boolean },
+): Promise<void> {
   await withClient(flags, async ({ admin }) => {
     const spec = {
       name,
@@ -43,7 +46,10 @@ export async function createTopic(name: string, flags: TopicSettingFlags & { rea
       topic = await admin.describeTopic(name);
     }
     if (flags.json === true) await new Output().line(JSON.stringify({ ...topicJson(topic), created }));
-    else await new Output().line(created ? `created ${name} with ${partitionCount(topic)}` : `${name} exists, with ${partitionCount(topic)}`);
+    else
+      await new Output().line(
+        created ? `created ${name} with ${partitionCount(topic)}` : `${name} exists, with ${partitionCount(topic)}`,
+      );
   });
 }
 
@@ -62,7 +68,12 @@ export async function listTopics(flags: ConnectionFlags): Promise<void> {
     if (flags.json === true) await output.line(JSON.stringify(topics.map(topicJson)));
     else if (topics.length === 0) await output.line('no topics; create one with: rivulet topic create NAME');
     else {
-      const rows = topics.map((topic) => [topic.name, String(topic.partitions.length), String(replicas(topic)), topic.id]);
+      const rows = topics.map((topic) => [
+        topic.name,
+        String(topic.partitions.length),
+        String(replicas(topic)),
+        topic.id,
+      ]);
       await output.line(table(['TOPIC', 'PARTITIONS', 'REPLICAS', 'ID'], rows));
     }
   });
@@ -85,12 +96,23 @@ export async function describeTopic(name: string, flags: ConnectionFlags): Promi
     const rows = topic.partitions.map(({ partition, leader, leaderEpoch, replicas: copies, inSync }) => {
       const range = ranges.get(partition);
       const records = range === undefined ? '?' : String(range.highWatermark - range.logStartOffset);
-      const cells = [partition, leader, leaderEpoch, copies.join(','), inSync.join(','), range?.logStartOffset ?? '?', range?.highWatermark ?? '?', records];
+      const cells = [
+        partition,
+        leader,
+        leaderEpoch,
+        copies.join(','),
+        inSync.join(','),
+        range?.logStartOffset ?? '?',
+        range?.highWatermark ?? '?',
+        records,
+      ];
       return cells.map(String);
     });
     const header = ['PARTITION', 'LEADER', 'EPOCH', 'REPLICAS', 'IN-SYNC', 'LOG START', 'HIGH WATERMARK', 'OFFSETS'];
     const config = Object.entries(topic.config).map(([key, value]) => [key, value]);
-    await output.line(`topic ${topic.name}, id ${topic.id}\n\n${table(header, rows)}\n\n${table(['SETTING', 'VALUE'], config)}`);
+    await output.line(
+      `topic ${topic.name}, id ${topic.id}\n\n${table(header, rows)}\n\n${table(['SETTING', 'VALUE'], config)}`,
+    );
   });
 }
 
@@ -102,9 +124,17 @@ interface OffsetRange {
 /** Partitions that nobody serves now are left out. */
 async function offsetRanges(admin: Admin, name: string): Promise<ReadonlyMap<number, OffsetRange>> {
   try {
-    const [earliest, latest] = await Promise.all([admin.listOffsets(name, 'earliest'), admin.listOffsets(name, 'latest')]);
+    const [earliest, latest] = await Promise.all([
+      admin.listOffsets(name, 'earliest'),
+      admin.listOffsets(name, 'latest'),
+    ]);
     const ends = new Map(latest.map(({ partition, offset }) => [partition, offset]));
-    return new Map(earliest.map(({ partition, offset }) => [partition, { logStartOffset: offset, highWatermark: ends.get(partition) ?? offset }]));
+    return new Map(
+      earliest.map(({ partition, offset }) => [
+        partition,
+        { logStartOffset: offset, highWatermark: ends.get(partition) ?? offset },
+      ]),
+    );
   } catch (error) {
     if (isRivuletError(error) && error.retriable) return new Map();
     throw error;
@@ -119,18 +149,24 @@ export interface AlterFlags extends TopicSettingFlags {
 export async function alterTopic(name: string, flags: AlterFlags): Promise<void> {
   const config: Record<string, string | null> = { ...settings(flags) };
   for (const key of flags.unset ?? []) config[key] = null;
-  if (Object.keys(config).length === 0 && flags.partitions === undefined) throw new UsageError('topic alter needs something to change');
+  if (Object.keys(config).length === 0 && flags.partitions === undefined)
+    throw new UsageError('topic alter needs something to change');
   await withClient(flags, async ({ admin }) => {
     const topic = await admin.alterTopic(name, {
       config,
       confirmKeyMove: flags.confirmKeyMovement === true,
       ...(flags.partitions === undefined ? {} : { partitions: flags.partitions }),
     });
-    await new Output().line(flags.json === true ? JSON.stringify(topicJson(topic)) : `altered ${name}; it has ${partitionCount(topic)}`);
+    await new Output().line(
+      flags.json === true ? JSON.stringify(topicJson(topic)) : `altered ${name}; it has ${partitionCount(topic)}`,
+    );
   });
 }
 
-export async function deleteTopic(name: string, flags: ConnectionFlags & { readonly ifExists?: boolean }): Promise<void> {
+export async function deleteTopic(
+  name: string,
+  flags: ConnectionFlags & { readonly ifExists?: boolean },
+): Promise<void> {
   await withClient(flags, async ({ admin }) => {
     let deleted = true;
     try {
@@ -139,6 +175,8 @@ export async function deleteTopic(name: string, flags: ConnectionFlags & { reado
       if (flags.ifExists !== true || !isRivuletError(error) || error.code !== 'UNKNOWN_TOPIC') throw error;
       deleted = false;
     }
-    await new Output().line(flags.json === true ? JSON.stringify({ name, deleted }) : deleted ? `deleted ${name}` : `there is no ${name}`);
+    await new Output().line(
+      flags.json === true ? JSON.stringify({ name, deleted }) : deleted ? `deleted ${name}` : `there is no ${name}`,
+    );
   });
 }

@@ -4,14 +4,42 @@ import { assert } from '../../base/assert.ts';
 import { leaderEpoch, type NodeId, type TopicId } from '../../base/brands.ts';
 import type { ErrorName } from '../../base/errors.ts';
 import { isTopicName, PARTITIONS_PER_TOPIC_MAX } from '../../base/limits.ts';
-import type { AlterTopic, CreateTopic, DeleteTopic, InitProducer, MetadataEntry, PartitionChange, RegisterNode } from './entry.ts';
+import type {
+  AlterTopic,
+  CreateTopic,
+  DeleteTopic,
+  InitProducer,
+  MetadataEntry,
+  PartitionChange,
+  RegisterNode,
+} from './entry.ts';
 import {
-  CONFIG_ENTRIES_MAX, DELETED_TOPICS_KEPT, NO_LEADER, NODES_MAX, PRODUCER_EPOCH_MAX, PRODUCER_NAMES_MAX, REPLICAS_MAX, TOPICS_MAX,
-  type MetadataImage, type PartitionState, type TopicState,
+  CONFIG_ENTRIES_MAX,
+  DELETED_TOPICS_KEPT,
+  NO_LEADER,
+  NODES_MAX,
+  PRODUCER_EPOCH_MAX,
+  PRODUCER_NAMES_MAX,
+  REPLICAS_MAX,
+  TOPICS_MAX,
+  type MetadataImage,
+  type PartitionState,
+  type TopicState,
 } from './image.ts';
 import {
-  deletedKey, encodeDeleted, encodeNode, encodeNumber, encodePartition, encodeProducer, encodeTopic, NEXT_PRODUCER_KEY, nodeKey, partitionKey,
-  producerKey, topicKey, type RowChange,
+  deletedKey,
+  encodeDeleted,
+  encodeNode,
+  encodeNumber,
+  encodePartition,
+  encodeProducer,
+  encodeTopic,
+  NEXT_PRODUCER_KEY,
+  nodeKey,
+  partitionKey,
+  producerKey,
+  topicKey,
+  type RowChange,
 } from './rows.ts';
 
 export type EntryValue =
@@ -60,9 +88,13 @@ export function apply(image: MetadataImage, index: number, entry: MetadataEntry)
 
 function registerNode(image: MetadataImage, entry: RegisterNode): Applied {
   const before = image.nodes.get(entry.nodeId);
-  if (before === undefined && image.nodes.size >= NODES_MAX) return refuse('INVALID_ARGUMENT', `there are ${String(NODES_MAX)} nodes already`);
+  if (before === undefined && image.nodes.size >= NODES_MAX)
+    return refuse('INVALID_ARGUMENT', `there are ${String(NODES_MAX)} nodes already`);
   if (before !== undefined && before.diskId === entry.diskId && entry.incarnation < before.incarnation) {
-    return refuse('INVALID_ARGUMENT', `incarnation ${String(entry.incarnation)} is older than ${String(before.incarnation)}`);
+    return refuse(
+      'INVALID_ARGUMENT',
+      `incarnation ${String(entry.incarnation)} is older than ${String(before.incarnation)}`,
+    );
   }
   const node = {
     nodeId: entry.nodeId,
@@ -88,7 +120,11 @@ function bumpEpochs(image: MetadataImage, leader: NodeId, changes: RowChange[]):
     if (!topic.partitions.some((partition) => partition.leader === leader)) continue;
     const partitions = topic.partitions.map((partition, index) => {
       if (partition.leader !== leader) return partition;
-      const next = { ...partition, leaderEpoch: leaderEpoch(partition.leaderEpoch + 1), version: partition.version + 1 };
+      const next = {
+        ...partition,
+        leaderEpoch: leaderEpoch(partition.leaderEpoch + 1),
+        version: partition.version + 1,
+      };
       changes.push({ key: partitionKey(topic.topicId, index), value: encodePartition(next) });
       return next;
     });
@@ -100,7 +136,8 @@ function bumpEpochs(image: MetadataImage, leader: NodeId, changes: RowChange[]):
 
 function checkAssignment(assignment: readonly (readonly NodeId[])[]): string | undefined {
   for (const [index, nodes] of assignment.entries()) {
-    if (nodes.length < 1 || nodes.length > REPLICAS_MAX) return `partition ${String(index)} has ${String(nodes.length)} replicas`;
+    if (nodes.length < 1 || nodes.length > REPLICAS_MAX)
+      return `partition ${String(index)} has ${String(nodes.length)} replicas`;
     if (new Set(nodes).size !== nodes.length) return `partition ${String(index)} has a node twice`;
   }
   return undefined;
@@ -113,18 +150,29 @@ function newPartition(replicas: readonly NodeId[]): PartitionState {
 function createTopic(image: MetadataImage, entry: CreateTopic): Applied {
   if (!isTopicName(entry.name)) return refuse('INVALID_TOPIC_NAME', `"${entry.name}" is not a topic name`);
   if (image.topicIds.has(entry.name)) return refuse('TOPIC_EXISTS', `topic ${entry.name} exists`);
-  if (image.topics.has(entry.topicId) || image.deletedTopics.has(entry.topicId)) return refuse('INVALID_ARGUMENT', `topic id ${entry.topicId} is in use`);
-  if (image.topics.size >= TOPICS_MAX) return refuse('INVALID_ARGUMENT', `there are ${String(TOPICS_MAX)} topics already`);
+  if (image.topics.has(entry.topicId) || image.deletedTopics.has(entry.topicId))
+    return refuse('INVALID_ARGUMENT', `topic id ${entry.topicId} is in use`);
+  if (image.topics.size >= TOPICS_MAX)
+    return refuse('INVALID_ARGUMENT', `there are ${String(TOPICS_MAX)} topics already`);
   const count = entry.assignment.length;
-  if (count < 1 || count > PARTITIONS_PER_TOPIC_MAX) return refuse('INVALID_ARGUMENT', `${String(count)} partitions, allowed 1 to ${String(PARTITIONS_PER_TOPIC_MAX)}`);
+  if (count < 1 || count > PARTITIONS_PER_TOPIC_MAX)
+    return refuse('INVALID_ARGUMENT', `${String(count)} partitions, allowed 1 to ${String(PARTITIONS_PER_TOPIC_MAX)}`);
   const fault = checkAssignment(entry.assignment);
   if (fault !== undefined) return refuse('INVALID_ARGUMENT', fault);
   const config = new Map(entry.config.map(({ key, value }) => [key, value]));
   if (config.size > CONFIG_ENTRIES_MAX) return refuse('INVALID_CONFIG', `${String(config.size)} settings`);
-  const topic: TopicState = { topicId: entry.topicId, name: entry.name, config, partitions: entry.assignment.map(newPartition) };
+  const topic: TopicState = {
+    topicId: entry.topicId,
+    name: entry.name,
+    config,
+    partitions: entry.assignment.map(newPartition),
+  };
   image.topics.set(topic.topicId, topic);
   image.topicIds.set(topic.name, topic.topicId);
-  const changes: RowChange[] = topic.partitions.map((partition, index) => ({ key: partitionKey(topic.topicId, index), value: encodePartition(partition) }));
+  const changes: RowChange[] = topic.partitions.map((partition, index) => ({
+    key: partitionKey(topic.topicId, index),
+    value: encodePartition(partition),
+  }));
   changes.push({ key: topicKey(topic.topicId), value: encodeTopic(topic) });
   return done({ kind: 'CreateTopic', topicId: topic.topicId }, changes, [topic.topicId]);
 }
@@ -134,9 +182,13 @@ function alterTopic(image: MetadataImage, entry: AlterTopic): Applied {
   if (before === undefined) return refuse('UNKNOWN_TOPIC', `there is no topic ${entry.topicId}`);
   const count = before.partitions.length + entry.added.length;
   if (entry.expectedPartitions !== before.partitions.length) {
-    return refuse('INVALID_ARGUMENT', `the topic has ${String(before.partitions.length)} partitions by now, not ${String(entry.expectedPartitions)}`);
+    return refuse(
+      'INVALID_ARGUMENT',
+      `the topic has ${String(before.partitions.length)} partitions by now, not ${String(entry.expectedPartitions)}`,
+    );
   }
-  if (count > PARTITIONS_PER_TOPIC_MAX) return refuse('INVALID_ARGUMENT', `${String(count)} partitions, allowed 1 to ${String(PARTITIONS_PER_TOPIC_MAX)}`);
+  if (count > PARTITIONS_PER_TOPIC_MAX)
+    return refuse('INVALID_ARGUMENT', `${String(count)} partitions, allowed 1 to ${String(PARTITIONS_PER_TOPIC_MAX)}`);
   const fault = checkAssignment(entry.added);
   if (fault !== undefined) return refuse('INVALID_ARGUMENT', fault);
   const config = new Map(before.config);
@@ -163,7 +215,10 @@ function deleteTopic(image: MetadataImage, index: number, entry: DeleteTopic): A
   image.topicIds.delete(topic.name);
   const deleted = { partitions: topic.partitions.length, index };
   image.deletedTopics.set(topic.topicId, deleted);
-  const changes: RowChange[] = topic.partitions.map((_, partition) => ({ key: partitionKey(topic.topicId, partition), value: undefined }));
+  const changes: RowChange[] = topic.partitions.map((_, partition) => ({
+    key: partitionKey(topic.topicId, partition),
+    value: undefined,
+  }));
   changes.push({ key: topicKey(topic.topicId), value: undefined });
   changes.push({ key: deletedKey(topic.topicId), value: encodeDeleted(deleted.partitions, deleted.index) });
   for (const oldest of image.deletedTopics.keys()) {
@@ -178,20 +233,33 @@ function changePartition(image: MetadataImage, entry: PartitionChange): Applied 
   const topic = image.topics.get(entry.topicId);
   if (topic === undefined) return refuse('UNKNOWN_TOPIC', `there is no topic ${entry.topicId}`);
   const before = topic.partitions[entry.partition];
-  if (before === undefined) return refuse('UNKNOWN_PARTITION', `topic ${topic.name} has no partition ${String(entry.partition)}`);
+  if (before === undefined)
+    return refuse('UNKNOWN_PARTITION', `topic ${topic.name} has no partition ${String(entry.partition)}`);
   if (before.version !== entry.expectedVersion) {
-    return refuse('FENCED_LEADER_EPOCH', `the partition is at version ${String(before.version)}, not ${String(entry.expectedVersion)}`);
+    return refuse(
+      'FENCED_LEADER_EPOCH',
+      `the partition is at version ${String(before.version)}, not ${String(entry.expectedVersion)}`,
+    );
   }
   const members = new Set<number>(entry.inSync);
   if (members.size !== entry.inSync.length || entry.inSync.some((node) => !before.replicas.includes(node))) {
     return refuse('INVALID_ARGUMENT', 'the in-sync set has a node twice, or one that is no replica');
   }
-  if (entry.leader !== NO_LEADER && !members.has(entry.leader)) return refuse('INVALID_ARGUMENT', 'the leader is not in the in-sync set');
+  if (entry.leader !== NO_LEADER && !members.has(entry.leader))
+    return refuse('INVALID_ARGUMENT', 'the leader is not in the in-sync set');
   const epoch = entry.leader === before.leader ? before.leaderEpoch : leaderEpoch(before.leaderEpoch + 1);
-  const next: PartitionState = { ...before, leader: entry.leader, leaderEpoch: epoch, version: before.version + 1, inSync: entry.inSync };
+  const next: PartitionState = {
+    ...before,
+    leader: entry.leader,
+    leaderEpoch: epoch,
+    version: before.version + 1,
+    inSync: entry.inSync,
+  };
   image.topics.set(topic.topicId, { ...topic, partitions: topic.partitions.with(entry.partition, next) });
   const changes = [{ key: partitionKey(topic.topicId, entry.partition), value: encodePartition(next) }];
-  return done({ kind: 'PartitionChange', version: next.version, leaderEpoch: next.leaderEpoch }, changes, [topic.topicId]);
+  return done({ kind: 'PartitionChange', version: next.version, leaderEpoch: next.leaderEpoch }, changes, [
+    topic.topicId,
+  ]);
 }
 
 function initProducer(image: MetadataImage, entry: InitProducer): Applied {
@@ -202,7 +270,9 @@ function initProducer(image: MetadataImage, entry: InitProducer): Applied {
   const changes: RowChange[] = [];
   // Epochs have 15 bits in the batch header: when they are used up the name gets a fresh id.
   const continues = before !== undefined && before.epoch < PRODUCER_EPOCH_MAX;
-  const identity = continues ? { producerId: before.producerId, epoch: before.epoch + 1 } : { producerId: image.nextProducerId, epoch: 0 };
+  const identity = continues
+    ? { producerId: before.producerId, epoch: before.epoch + 1 }
+    : { producerId: image.nextProducerId, epoch: 0 };
   if (!continues) {
     assert(Number.isSafeInteger(image.nextProducerId + 1), 'producer ids are used up');
     image.nextProducerId += 1;

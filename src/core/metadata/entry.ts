@@ -55,7 +55,14 @@ export type MetadataEntry = RegisterNode | CreateTopic | AlterTopic | DeleteTopi
 type Kind = MetadataEntry['kind'];
 
 /** Numbers on disk; never reused. */
-const KINDS: Readonly<Record<Kind, number>> = { RegisterNode: 1, CreateTopic: 2, AlterTopic: 3, DeleteTopic: 4, PartitionChange: 5, InitProducer: 6 };
+const KINDS: Readonly<Record<Kind, number>> = {
+  RegisterNode: 1,
+  CreateTopic: 2,
+  AlterTopic: 3,
+  DeleteTopic: 4,
+  PartitionChange: 5,
+  InitProducer: 6,
+};
 const VERSION = 1;
 const CONFIG_KEY_BYTES_MAX = 128;
 const CONFIG_VALUE_BYTES_MAX = 4096;
@@ -78,7 +85,11 @@ export function encodeEntry(entry: MetadataEntry): Uint8Array<ArrayBuffer> {
       break;
     case 'AlterTopic':
       writer.string(entry.topicId).u32(entry.config.length);
-      for (const { key, value } of entry.config) writer.string(key).bool(value !== undefined).string(value ?? '');
+      for (const { key, value } of entry.config)
+        writer
+          .string(key)
+          .bool(value !== undefined)
+          .string(value ?? '');
       writer.u32(entry.expectedPartitions);
       writeAssignment(writer, entry.added);
       break;
@@ -101,11 +112,21 @@ function sizeOf(entry: MetadataEntry): number {
     case 'RegisterNode':
       return 4 + stringSize(entry.diskId) + 8 + 1 + stringSize(entry.host ?? '') + 2;
     case 'CreateTopic':
-      return stringSize(entry.topicId) + stringSize(entry.name) + assignmentSize(entry.assignment) + 4 +
-        entry.config.reduce((sum, { key, value }) => sum + stringSize(key) + stringSize(value), 0);
+      return (
+        stringSize(entry.topicId) +
+        stringSize(entry.name) +
+        assignmentSize(entry.assignment) +
+        4 +
+        entry.config.reduce((sum, { key, value }) => sum + stringSize(key) + stringSize(value), 0)
+      );
     case 'AlterTopic':
-      return stringSize(entry.topicId) + 4 + entry.config.reduce((sum, { key, value }) => sum + stringSize(key) + 1 + stringSize(value ?? ''), 0) +
-        4 + assignmentSize(entry.added);
+      return (
+        stringSize(entry.topicId) +
+        4 +
+        entry.config.reduce((sum, { key, value }) => sum + stringSize(key) + 1 + stringSize(value ?? ''), 0) +
+        4 +
+        assignmentSize(entry.added)
+      );
     case 'DeleteTopic':
       return stringSize(entry.topicId);
     case 'PartitionChange':
@@ -138,8 +159,10 @@ export function decodeEntry(bytes: Uint8Array): DecodedEntry {
     const kind = reader.u8();
     const version = reader.u8();
     const name = (Object.keys(KINDS) as Kind[]).find((each) => KINDS[each] === kind);
-    if (name === undefined) return { ok: false, why: 'newer', reason: `metadata entry of unknown kind ${String(kind)}` };
-    if (version !== VERSION) return { ok: false, why: 'newer', reason: `metadata entry ${name} of unknown version ${String(version)}` };
+    if (name === undefined)
+      return { ok: false, why: 'newer', reason: `metadata entry of unknown kind ${String(kind)}` };
+    if (version !== VERSION)
+      return { ok: false, why: 'newer', reason: `metadata entry ${name} of unknown version ${String(version)}` };
     const entry = decodeBody(name, reader);
     reader.end();
     return { ok: true, entry };
@@ -152,19 +175,43 @@ export function decodeEntry(bytes: Uint8Array): DecodedEntry {
 function decodeBody(kind: Kind, reader: ByteReader): MetadataEntry {
   switch (kind) {
     case 'RegisterNode': {
-      const body = { nodeId: readNode(reader), diskId: readDiskId(reader), incarnation: readCount(reader), clean: reader.bool() };
+      const body = {
+        nodeId: readNode(reader),
+        diskId: readDiskId(reader),
+        incarnation: readCount(reader),
+        clean: reader.bool(),
+      };
       const host = reader.string(HOST_BYTES_MAX);
       const port = reader.u16();
       return host === '' ? { kind, ...body } : { kind, ...body, host, port };
     }
     case 'CreateTopic':
-      return { kind, topicId: readTopicId(reader), name: reader.string(TOPIC_NAME_BYTES_MAX), assignment: readAssignment(reader), config: readConfig(reader) };
+      return {
+        kind,
+        topicId: readTopicId(reader),
+        name: reader.string(TOPIC_NAME_BYTES_MAX),
+        assignment: readAssignment(reader),
+        config: readConfig(reader),
+      };
     case 'AlterTopic':
-      return { kind, topicId: readTopicId(reader), config: readConfigChanges(reader), expectedPartitions: reader.u32(), added: readAssignment(reader) };
+      return {
+        kind,
+        topicId: readTopicId(reader),
+        config: readConfigChanges(reader),
+        expectedPartitions: reader.u32(),
+        added: readAssignment(reader),
+      };
     case 'DeleteTopic':
       return { kind, topicId: readTopicId(reader) };
     case 'PartitionChange':
-      return { kind, topicId: readTopicId(reader), partition: reader.u32(), expectedVersion: readCount(reader), leader: readLeader(reader), inSync: readNodes(reader) };
+      return {
+        kind,
+        topicId: readTopicId(reader),
+        partition: reader.u32(),
+        expectedVersion: readCount(reader),
+        leader: readLeader(reader),
+        inSync: readNodes(reader),
+      };
     case 'InitProducer': {
       const named = reader.bool();
       const name = reader.string(TOPIC_NAME_BYTES_MAX);
@@ -212,17 +259,22 @@ export function readNodes(reader: ByteReader): NodeId[] {
 function readAssignment(reader: ByteReader): NodeId[][] {
   const { at } = reader;
   const count = reader.count(4);
-  if (count > PARTITIONS_PER_TOPIC_MAX) throw new DecodeError(`${String(count)} partitions, at most ${String(PARTITIONS_PER_TOPIC_MAX)}`, at);
+  if (count > PARTITIONS_PER_TOPIC_MAX)
+    throw new DecodeError(`${String(count)} partitions, at most ${String(PARTITIONS_PER_TOPIC_MAX)}`, at);
   return Array.from({ length: count }, () => readNodes(reader));
 }
 function configCount(reader: ByteReader): number {
   const { at } = reader;
   const count = reader.count(4);
-  if (count > CONFIG_ENTRIES_MAX) throw new DecodeError(`${String(count)} settings, at most ${String(CONFIG_ENTRIES_MAX)}`, at);
+  if (count > CONFIG_ENTRIES_MAX)
+    throw new DecodeError(`${String(count)} settings, at most ${String(CONFIG_ENTRIES_MAX)}`, at);
   return count;
 }
 export function readConfig(reader: ByteReader): { readonly key: string; readonly value: string }[] {
-  return Array.from({ length: configCount(reader) }, () => ({ key: reader.string(CONFIG_KEY_BYTES_MAX), value: reader.string(CONFIG_VALUE_BYTES_MAX) }));
+  return Array.from({ length: configCount(reader) }, () => ({
+    key: reader.string(CONFIG_KEY_BYTES_MAX),
+    value: reader.string(CONFIG_VALUE_BYTES_MAX),
+  }));
 }
 function readConfigChanges(reader: ByteReader): { readonly key: string; readonly value: string | undefined }[] {
   return Array.from({ length: configCount(reader) }, () => {

@@ -78,7 +78,14 @@ export interface MetadataImage extends MetadataView {
 }
 
 export function emptyImage(): MetadataImage {
-  return { nodes: new Map(), topics: new Map(), topicIds: new Map(), producers: new Map(), nextProducerId: 0, deletedTopics: new Map() };
+  return {
+    nodes: new Map(),
+    topics: new Map(),
+    topicIds: new Map(),
+    producers: new Map(),
+    nextProducerId: 0,
+    deletedTopics: new Map(),
+  };
 }
 
 export function topicByName(image: MetadataView, name: string): TopicState | undefined {

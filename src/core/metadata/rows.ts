@@ -3,7 +3,16 @@
 import { leaderEpoch, nodeId, topicId, type TopicId } from '../../base/brands.ts';
 import { ByteReader, ByteWriter, DecodeError, stringSize } from '../../base/bytes.ts';
 import { readConfig, readCount, readDiskId, readLeader, readNodes, writeNodes } from './entry.ts';
-import { emptyImage, PRODUCER_EPOCH_MAX, type MetadataImage, type MetadataView, type NodeState, type PartitionState, type ProducerIdentity, type TopicState } from './image.ts';
+import {
+  emptyImage,
+  PRODUCER_EPOCH_MAX,
+  type MetadataImage,
+  type MetadataView,
+  type NodeState,
+  type PartitionState,
+  type ProducerIdentity,
+  type TopicState,
+} from './image.ts';
 
 /** One changed row; `value` undefined removes it. */
 export interface RowChange {
@@ -35,11 +44,19 @@ export function deletedKey(id: TopicId): string {
 export function encodeNode(node: NodeState): Uint8Array {
   const host = node.host ?? '';
   return new ByteWriter(1 + stringSize(node.diskId) + 8 + stringSize(host) + 2)
-    .u8(VERSION).string(node.diskId).i64(node.incarnation).string(host).u16(node.port ?? 0).finish();
+    .u8(VERSION)
+    .string(node.diskId)
+    .i64(node.incarnation)
+    .string(host)
+    .u16(node.port ?? 0)
+    .finish();
 }
 export function encodeTopic(topic: TopicState): Uint8Array {
   const config = [...topic.config].toSorted(([left], [right]) => (left < right ? -1 : 1));
-  const size = config.reduce((sum, [key, value]) => sum + stringSize(key) + stringSize(value), 1 + stringSize(topic.name) + 4 + 4);
+  const size = config.reduce(
+    (sum, [key, value]) => sum + stringSize(key) + stringSize(value),
+    1 + stringSize(topic.name) + 4 + 4,
+  );
   const writer = new ByteWriter(size).u8(VERSION).string(topic.name).u32(topic.partitions.length).u32(config.length);
   for (const [key, value] of config) writer.string(key).string(value);
   return writer.finish();
@@ -68,14 +85,18 @@ export function imageRows(image: MetadataView): Map<string, Uint8Array> {
   for (const node of image.nodes.values()) rows.set(nodeKey(node.nodeId), encodeNode(node));
   for (const topic of image.topics.values()) {
     rows.set(topicKey(topic.topicId), encodeTopic(topic));
-    for (const [index, partition] of topic.partitions.entries()) rows.set(partitionKey(topic.topicId, index), encodePartition(partition));
+    for (const [index, partition] of topic.partitions.entries())
+      rows.set(partitionKey(topic.topicId, index), encodePartition(partition));
   }
   for (const [name, identity] of image.producers) rows.set(producerKey(name), encodeProducer(identity));
-  for (const [id, deleted] of image.deletedTopics) rows.set(deletedKey(id), encodeDeleted(deleted.partitions, deleted.index));
+  for (const [id, deleted] of image.deletedTopics)
+    rows.set(deletedKey(id), encodeDeleted(deleted.partitions, deleted.index));
   return rows;
 }
 
-export type RestoredImage = { readonly ok: true; readonly image: MetadataImage } | { readonly ok: false; readonly reason: string };
+export type RestoredImage =
+  | { readonly ok: true; readonly image: MetadataImage }
+  | { readonly ok: false; readonly reason: string };
 
 /** Refuses rows that it does not know, and topics with rows missing: such an image is rebuilt from the log. */
 export function imageFromRows(rows: ReadonlyMap<string, Uint8Array>): RestoredImage {
@@ -117,8 +138,10 @@ export function imageFromRows(rows: ReadonlyMap<string, Uint8Array>): RestoredIm
       reader.end();
     }
     const expected = [...image.topics.values()].reduce((sum, topic) => sum + topic.partitions.length, 0);
-    if (expected !== partitionRows) return { ok: false, reason: `${String(partitionRows)} partition rows, the topics have ${String(expected)}` };
-    for (const { id, partitions, index } of deleted.toSorted((left, right) => left.index - right.index)) image.deletedTopics.set(id, { partitions, index });
+    if (expected !== partitionRows)
+      return { ok: false, reason: `${String(partitionRows)} partition rows, the topics have ${String(expected)}` };
+    for (const { id, partitions, index } of deleted.toSorted((left, right) => left.index - right.index))
+      image.deletedTopics.set(id, { partitions, index });
     return { ok: true, image };
   } catch (error) {
     if (error instanceof DecodeError) return { ok: false, reason: `row ${at}: ${error.message}` };
@@ -138,10 +161,21 @@ function restoreNode(image: MetadataImage, name: string, reader: ByteReader): vo
   const incarnation = readCount(reader);
   const host = reader.string(HOST_BYTES_MAX);
   const port = reader.u16();
-  image.nodes.set(id, { nodeId: id, diskId, incarnation, host: host === '' ? undefined : host, port: host === '' ? undefined : port });
+  image.nodes.set(id, {
+    nodeId: id,
+    diskId,
+    incarnation,
+    host: host === '' ? undefined : host,
+    port: host === '' ? undefined : port,
+  });
 }
 
-function restoreTopic(image: MetadataImage, name: string, reader: ByteReader, rows: ReadonlyMap<string, Uint8Array>): void {
+function restoreTopic(
+  image: MetadataImage,
+  name: string,
+  reader: ByteReader,
+  rows: ReadonlyMap<string, Uint8Array>,
+): void {
   const id = idIn(name);
   const topicName = reader.string();
   const count = reader.u32();
@@ -164,7 +198,13 @@ function readPartition(row: Uint8Array): PartitionState {
   const epoch = reader.i32();
   if (epoch < 0) throw new DecodeError(`leader epoch ${String(epoch)}`, 5);
   const version = readCount(reader);
-  const state = { leader, leaderEpoch: leaderEpoch(epoch), version, replicas: readNodes(reader), inSync: readNodes(reader) };
+  const state = {
+    leader,
+    leaderEpoch: leaderEpoch(epoch),
+    version,
+    replicas: readNodes(reader),
+    inSync: readNodes(reader),
+  };
   reader.end();
   return state;
 }

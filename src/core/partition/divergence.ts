@@ -17,7 +17,12 @@ export interface Divergence {
  * The reader stands at `fetchOffset`, and the batch before it had `lastFetchedEpoch`. Undefined: it has read what is in the
  * log. `epochs` ascend; `fetchOffset` is not below the log start.
  */
-export function findDivergence(epochs: readonly EpochStart[], logEnd: Offset, fetchOffset: Offset, lastFetchedEpoch: number): Divergence | undefined {
+export function findDivergence(
+  epochs: readonly EpochStart[],
+  logEnd: Offset,
+  fetchOffset: Offset,
+  lastFetchedEpoch: number,
+): Divergence | undefined {
   if (lastFetchedEpoch < 0) return undefined;
   let at = epochs.length - 1;
   while (at >= 0 && (epochs[at]?.epoch ?? NO_EPOCH) > lastFetchedEpoch) at -= 1;

@@ -12,7 +12,12 @@ const PRODUCER_BYTES = 8 + 2 + 8 + 8 + 1;
 const BATCH_BYTES = 4 + 4 + 8;
 
 /** Undefined: what the table was when the log ended at `covers` cannot be told. `nowMs`: of the clock of `lastAppendMs`. */
-export function encodeProducerSnapshot(table: ProducerTable, covers: Offset, nowMs: number, crc32c: Crc32c): Uint8Array<ArrayBuffer> | undefined {
+export function encodeProducerSnapshot(
+  table: ProducerTable,
+  covers: Offset,
+  nowMs: number,
+  crc32c: Crc32c,
+): Uint8Array<ArrayBuffer> | undefined {
   const states = table.statesBelow(covers);
   if (states === undefined) return undefined;
   let size = HEAD_BYTES + 8 + 4;
@@ -33,16 +38,23 @@ export type RestoredProducers =
   | { readonly ok: true; readonly table: ProducerTable; readonly covers: Offset }
   | { readonly ok: false; readonly reason: string };
 
-export function decodeProducerSnapshot(bytes: Uint8Array, nowMs: number, max: number, crc32c: Crc32c): RestoredProducers {
+export function decodeProducerSnapshot(
+  bytes: Uint8Array,
+  nowMs: number,
+  max: number,
+  crc32c: Crc32c,
+): RestoredProducers {
   try {
     const reader = new ByteReader(bytes);
     if (reader.u32() !== MAGIC) return { ok: false, reason: 'not a producer snapshot' };
     const version = reader.u8();
     if (version !== VERSION) return { ok: false, reason: `producer snapshot of unknown version ${String(version)}` };
-    if (reader.u32() !== crc32c(bytes.subarray(HEAD_BYTES))) return { ok: false, reason: 'checksum of a producer snapshot' };
+    if (reader.u32() !== crc32c(bytes.subarray(HEAD_BYTES)))
+      return { ok: false, reason: 'checksum of a producer snapshot' };
     const covers = offset(reader.i64());
     const table = new ProducerTable(max);
-    for (let rest = reader.count(PRODUCER_BYTES); rest > 0; rest -= 1) table.restore(reader.i64(), readState(reader, nowMs));
+    for (let rest = reader.count(PRODUCER_BYTES); rest > 0; rest -= 1)
+      table.restore(reader.i64(), readState(reader, nowMs));
     reader.end();
     return { ok: true, table, covers };
   } catch (error) {

@@ -38,7 +38,11 @@ export type SequenceVerdict =
   | { readonly kind: 'append' }
   /** In the log already, at these offsets. */
   | { readonly kind: 'duplicate'; readonly baseOffset: Offset; readonly lastOffset: Offset }
-  | { readonly kind: 'rejected'; readonly code: 'OUT_OF_ORDER_SEQUENCE' | 'UNKNOWN_PRODUCER'; readonly expectedSequence: number }
+  | {
+      readonly kind: 'rejected';
+      readonly code: 'OUT_OF_ORDER_SEQUENCE' | 'UNKNOWN_PRODUCER';
+      readonly expectedSequence: number;
+    }
   | { readonly kind: 'rejected'; readonly code: 'PRODUCER_FENCED'; readonly producerEpoch: number }
   | { readonly kind: 'rejected'; readonly code: 'DUPLICATE_SEQUENCE' };
 
@@ -50,7 +54,8 @@ export function nextSequence(baseSequence: number, recordCount: number): number 
 
 /** Of one producer that is known. */
 export function judgeSequence(state: Pick<ProducerState, 'epoch' | 'batches'>, batch: ProducerBatch): SequenceVerdict {
-  if (batch.producerEpoch < state.epoch) return { kind: 'rejected', code: 'PRODUCER_FENCED', producerEpoch: state.epoch };
+  if (batch.producerEpoch < state.epoch)
+    return { kind: 'rejected', code: 'PRODUCER_FENCED', producerEpoch: state.epoch };
   if (batch.producerEpoch > state.epoch) {
     return batch.baseSequence === 0 ? APPEND : { kind: 'rejected', code: 'OUT_OF_ORDER_SEQUENCE', expectedSequence: 0 };
   }
@@ -65,7 +70,8 @@ export function judgeSequence(state: Pick<ProducerState, 'epoch' | 'batches'>, b
   }
   // Behind by less than half of the span, and wholly so, is old; all else is a gap, or has records that are not in the log.
   const behind = (expected - batch.baseSequence + SEQUENCE_SPAN) % SEQUENCE_SPAN;
-  if (behind <= SEQUENCE_SPAN / 2 && batch.recordCount <= behind) return { kind: 'rejected', code: 'DUPLICATE_SEQUENCE' };
+  if (behind <= SEQUENCE_SPAN / 2 && batch.recordCount <= behind)
+    return { kind: 'rejected', code: 'DUPLICATE_SEQUENCE' };
   return { kind: 'rejected', code: 'OUT_OF_ORDER_SEQUENCE', expectedSequence: expected };
 }
 
@@ -103,7 +109,12 @@ export class ProducerTable {
     const state = this.states.get(batch.producerId);
     if (state === undefined) {
       if (this.states.size >= this.max) this.evictOldest();
-      this.states.set(batch.producerId, { epoch: batch.producerEpoch, batches: [remembered], forgottenTo: -1, lastAppendMs: nowMs });
+      this.states.set(batch.producerId, {
+        epoch: batch.producerEpoch,
+        batches: [remembered],
+        forgottenTo: -1,
+        lastAppendMs: nowMs,
+      });
       return;
     }
     // Moves to the end of the map: the order of the last appends.

@@ -12,11 +12,17 @@ export interface MemberProgress {
  * the disk, at most what `minInsync` of them have synced. Never below `before`. It stands still while the set is too small:
  * then no failover could be survived.
  */
-export function highWatermark(before: Offset, members: readonly MemberProgress[], minInsync: number, waitsForSync: boolean): Offset {
+export function highWatermark(
+  before: Offset,
+  members: readonly MemberProgress[],
+  minInsync: number,
+  waitsForSync: boolean,
+): Offset {
   const first = members[0];
   if (first === undefined || members.length < minInsync) return before;
   // The usual cluster of one: nothing to sort.
-  if (members.length === 1) return later(before, waitsForSync && first.synced < first.written ? first.synced : first.written);
+  if (members.length === 1)
+    return later(before, waitsForSync && first.synced < first.written ? first.synced : first.written);
   let allowed = first.written;
   for (const member of members) if (member.written < allowed) allowed = member.written;
   if (waitsForSync) {

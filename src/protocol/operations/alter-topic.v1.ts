@@ -1,7 +1,16 @@
 import type { TopicId } from '../../base/brands.ts';
 import { type ByteReader, DecodeError } from '../../base/bytes.ts';
 import {
-  CONFIG_ENTRIES_MAX, CONFIG_TEXT_BYTES_MAX, type Decoded, type Pieces, decode, encode, readList, readTopicId, readTopicName, writeList,
+  CONFIG_ENTRIES_MAX,
+  CONFIG_TEXT_BYTES_MAX,
+  type Decoded,
+  type Pieces,
+  decode,
+  encode,
+  readList,
+  readTopicId,
+  readTopicName,
+  writeList,
   writeTopicId,
 } from '../wire.ts';
 
@@ -34,8 +43,17 @@ export function encodeRequest(request: AlterTopicRequest): Pieces {
   return [
     encode((sink) => {
       sink.string(request.name);
-      writeList(sink, request.config, (item) => sink.string(item.key).bool(item.value !== undefined).string(item.value ?? ''));
-      sink.u32(request.partitions ?? 0).bool(request.confirmKeyMovement).bool(request.validateOnly).u32(request.timeoutMs);
+      writeList(sink, request.config, (item) =>
+        sink
+          .string(item.key)
+          .bool(item.value !== undefined)
+          .string(item.value ?? ''),
+      );
+      sink
+        .u32(request.partitions ?? 0)
+        .bool(request.confirmKeyMovement)
+        .bool(request.validateOnly)
+        .u32(request.timeoutMs);
     }),
   ];
 }

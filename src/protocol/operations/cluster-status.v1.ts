@@ -1,7 +1,17 @@
 import type { NodeId, TimestampMs } from '../../base/brands.ts';
 import {
-  type Decoded, HOST_BYTES_MAX, LABEL_BYTES_MAX, type Pieces, decode, encode, readChoice, readList, readNodeId, readOptionalNodeId,
-  readTimestamp, writeList,
+  type Decoded,
+  HOST_BYTES_MAX,
+  LABEL_BYTES_MAX,
+  type Pieces,
+  decode,
+  encode,
+  readChoice,
+  readList,
+  readNodeId,
+  readOptionalNodeId,
+  readTimestamp,
+  writeList,
 } from '../wire.ts';
 
 export type ClusterStatusRequest = Readonly<Record<never, never>>;
@@ -56,11 +66,19 @@ export function encodeResponse(response: ClusterStatusResponse): Pieces {
     encode((sink) => {
       sink.string(response.clusterId).i32(response.controllerId ?? -1);
       writeList(sink, response.nodes, (node) => {
-        sink.i32(node.nodeId).string(node.host).u16(node.port).u8(STATES.indexOf(node.state)).string(node.softwareVersion);
+        sink
+          .i32(node.nodeId)
+          .string(node.host)
+          .u16(node.port)
+          .u8(STATES.indexOf(node.state))
+          .string(node.softwareVersion);
         sink.i64(node.startedAt).u32(node.leaders).u32(node.replicas);
       });
       sink.u32(response.topics).u32(response.partitions).u32(response.offlinePartitions);
-      sink.u32(response.underReplicatedPartitions).u32(response.underMinInSyncPartitions).u32(response.damagedPartitions);
+      sink
+        .u32(response.underReplicatedPartitions)
+        .u32(response.underMinInSyncPartitions)
+        .u32(response.damagedPartitions);
     }),
   ];
 }

@@ -1,7 +1,16 @@
 import type { TopicId } from '../../base/brands.ts';
 import {
-  CONFIG_ENTRIES_MAX, CONFIG_TEXT_BYTES_MAX, type Decoded, type Pieces, decode, encode, readList, readOptionalTopicId, readTopicName,
-  writeList, writeTopicId,
+  CONFIG_ENTRIES_MAX,
+  CONFIG_TEXT_BYTES_MAX,
+  type Decoded,
+  type Pieces,
+  decode,
+  encode,
+  readList,
+  readOptionalTopicId,
+  readTopicName,
+  writeList,
+  writeTopicId,
 } from '../wire.ts';
 
 export interface ConfigSetting {

@@ -1,5 +1,14 @@
 import type { TopicId } from '../../base/brands.ts';
-import { type Decoded, type Pieces, decode, encode, readOptionalTopicId, readTopicId, readTopicName, writeTopicId } from '../wire.ts';
+import {
+  type Decoded,
+  type Pieces,
+  decode,
+  encode,
+  readOptionalTopicId,
+  readTopicId,
+  readTopicName,
+  writeTopicId,
+} from '../wire.ts';
 
 export interface DeleteTopicRequest {
   readonly name: string;
@@ -23,7 +32,11 @@ export function encodeRequest(request: DeleteTopicRequest): Pieces {
   ];
 }
 export function decodeRequest(body: Uint8Array): Decoded<DeleteTopicRequest> {
-  return decode(body, (reader) => ({ name: readTopicName(reader), topicId: readOptionalTopicId(reader), timeoutMs: reader.u32() }));
+  return decode(body, (reader) => ({
+    name: readTopicName(reader),
+    topicId: readOptionalTopicId(reader),
+    timeoutMs: reader.u32(),
+  }));
 }
 
 // response = topic id 16 bytes

@@ -3,8 +3,18 @@ import { DecodeError } from '../../base/bytes.ts';
 import { REQUEST_PARTITIONS_MAX } from '../../base/limits.ts';
 import { type Failure, readFailure, writeFailure } from '../failure.ts';
 import {
-  type Decoded, type Pieces, decode, encode, readLeaderEpoch, readList, readOffset, readOptionalOffset, readReserved, readTopicId,
-  writeList, writeTopicId,
+  type Decoded,
+  type Pieces,
+  decode,
+  encode,
+  readLeaderEpoch,
+  readList,
+  readOffset,
+  readOptionalOffset,
+  readReserved,
+  readTopicId,
+  writeList,
+  writeTopicId,
 } from '../wire.ts';
 
 export interface FetchPartition {
@@ -59,7 +69,12 @@ export function encodeRequest(request: FetchRequest): Pieces {
       sink.u32(request.waitMs).u32(request.minBytes).u32(request.maxBytes).u8(0);
       writeList(sink, request.partitions, (item) => {
         writeTopicId(sink, item.topicId);
-        sink.u32(item.partition).i64(item.fetchOffset).i32(item.currentLeaderEpoch).i32(item.lastFetchedEpoch).u32(item.maxBytes);
+        sink
+          .u32(item.partition)
+          .i64(item.fetchOffset)
+          .i32(item.currentLeaderEpoch)
+          .i32(item.lastFetchedEpoch)
+          .u32(item.maxBytes);
       });
     }),
   ];
@@ -92,7 +107,10 @@ export function encodeResponse(response: FetchResponse): Pieces {
       writeTopicId(sink, item.topicId);
       sink.u32(item.partition);
       writeFailure(sink, item.failure);
-      sink.i64(item.logStart ?? -1).i64(item.highWatermark ?? -1).i32(item.leaderEpoch);
+      sink
+        .i64(item.logStart ?? -1)
+        .i64(item.highWatermark ?? -1)
+        .i32(item.leaderEpoch);
       let bytes = 0;
       for (const piece of item.batches) bytes += piece.length;
       sink.u32(bytes);
@@ -117,9 +135,15 @@ export function decodeResponse(body: Uint8Array): Decoded<FetchResponse> {
     let promised = 0;
     for (const heading of headings) promised += heading.bytes;
     if (promised !== reader.remaining) {
-      throw new DecodeError(`${String(promised)} bytes of batches announced, ${String(reader.remaining)} present`, reader.at);
+      throw new DecodeError(
+        `${String(promised)} bytes of batches announced, ${String(reader.remaining)} present`,
+        reader.at,
+      );
     }
-    const partitions = headings.map(({ bytes, ...rest }) => ({ ...rest, batches: bytes === 0 ? [] : [reader.raw(bytes)] }));
+    const partitions = headings.map(({ bytes, ...rest }) => ({
+      ...rest,
+      batches: bytes === 0 ? [] : [reader.raw(bytes)],
+    }));
     return { throttleMs, partitions };
   });
 }

@@ -1,6 +1,15 @@
 import type { NodeId } from '../../base/brands.ts';
 import { CLIENT_ID_BYTES_MAX } from '../../base/limits.ts';
-import { type Decoded, LABEL_BYTES_MAX, type Pieces, decode, encode, readList, readNodeId, writeList } from '../wire.ts';
+import {
+  type Decoded,
+  LABEL_BYTES_MAX,
+  type Pieces,
+  decode,
+  encode,
+  readList,
+  readNodeId,
+  writeList,
+} from '../wire.ts';
 
 /** Credentials; none yet is accepted or asked for. */
 export interface Authentication {

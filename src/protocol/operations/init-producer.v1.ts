@@ -21,7 +21,14 @@ const EPOCH_MAX = 0x7fff;
 
 // request = name string (empty: none), producer id i64 (−1: none yet), producer epoch i32 (−1: none yet)
 export function encodeRequest(request: InitProducerRequest): Pieces {
-  return [encode((sink) => sink.string(request.name ?? '').i64(request.producerId).i32(request.producerEpoch))];
+  return [
+    encode((sink) =>
+      sink
+        .string(request.name ?? '')
+        .i64(request.producerId)
+        .i32(request.producerEpoch),
+    ),
+  ];
 }
 export function decodeRequest(body: Uint8Array): Decoded<InitProducerRequest> {
   return decode(body, (reader) => {

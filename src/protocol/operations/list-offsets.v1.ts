@@ -3,7 +3,16 @@ import { type ByteReader, DecodeError } from '../../base/bytes.ts';
 import { REQUEST_PARTITIONS_MAX } from '../../base/limits.ts';
 import { type Failure, readFailure, writeFailure } from '../failure.ts';
 import {
-  type Decoded, type Pieces, decode, encode, readLeaderEpoch, readList, readOptionalOffset, readTimestamp, readTopicId, writeList,
+  type Decoded,
+  type Pieces,
+  decode,
+  encode,
+  readLeaderEpoch,
+  readList,
+  readOptionalOffset,
+  readTimestamp,
+  readTopicId,
+  writeList,
   writeTopicId,
 } from '../wire.ts';
 
@@ -86,7 +95,10 @@ export function encodeResponse(response: ListOffsetsResponse): Pieces {
         writeTopicId(sink, item.topicId);
         sink.u32(item.partition);
         writeFailure(sink, item.failure);
-        sink.i64(item.offset ?? -1).i64(item.timestamp).i32(item.leaderEpoch);
+        sink
+          .i64(item.offset ?? -1)
+          .i64(item.timestamp)
+          .i32(item.leaderEpoch);
       });
     }),
   ];

@@ -3,8 +3,24 @@ import { type ByteReader, DecodeError } from '../../base/bytes.ts';
 import { PARTITIONS_PER_TOPIC_MAX, REQUEST_PARTITIONS_MAX } from '../../base/limits.ts';
 import { type Failure, readFailure, writeFailure } from '../failure.ts';
 import {
-  CONFIG_ENTRIES_MAX, CONFIG_TEXT_BYTES_MAX, type Decoded, HOST_BYTES_MAX, LABEL_BYTES_MAX, type Pieces, REPLICAS_MAX, type Sink, decode,
-  encode, readLeaderEpoch, readList, readNodeId, readOptionalNodeId, readOptionalTopicId, readTopicId, readTopicName, writeList,
+  CONFIG_ENTRIES_MAX,
+  CONFIG_TEXT_BYTES_MAX,
+  type Decoded,
+  HOST_BYTES_MAX,
+  LABEL_BYTES_MAX,
+  type Pieces,
+  REPLICAS_MAX,
+  type Sink,
+  decode,
+  encode,
+  readLeaderEpoch,
+  readList,
+  readNodeId,
+  readOptionalNodeId,
+  readOptionalTopicId,
+  readTopicId,
+  readTopicName,
+  writeList,
   writeTopicId,
 } from '../wire.ts';
 
@@ -84,15 +100,21 @@ export function encodeRequest(request: MetadataRequest): Pieces {
   ];
 }
 export function decodeRequest(body: Uint8Array): Decoded<MetadataRequest> {
-  return decode(body, (reader) => ({ topics: readSelection(reader), autoCreate: reader.bool(), includeConfig: reader.bool() }));
+  return decode(body, (reader) => ({
+    topics: readSelection(reader),
+    autoCreate: reader.bool(),
+    includeConfig: reader.bool(),
+  }));
 }
 function readSelection(reader: ByteReader): TopicSelection {
   const at = reader.at;
   const kind = reader.u8();
   const countMax = REQUEST_PARTITIONS_MAX;
   if (kind === SELECT_ALL) return { kind: 'all' };
-  if (kind === SELECT_NAMES) return { kind: 'names', names: readList(reader, { elementBytesMin: 2, countMax }, () => readTopicName(reader)) };
-  if (kind === SELECT_IDS) return { kind: 'ids', ids: readList(reader, { elementBytesMin: 16, countMax }, () => readTopicId(reader)) };
+  if (kind === SELECT_NAMES)
+    return { kind: 'names', names: readList(reader, { elementBytesMin: 2, countMax }, () => readTopicName(reader)) };
+  if (kind === SELECT_IDS)
+    return { kind: 'ids', ids: readList(reader, { elementBytesMin: 16, countMax }, () => readTopicId(reader)) };
   throw new DecodeError(`topic selection is ${String(kind)}`, at);
 }
 
@@ -118,7 +140,10 @@ function writeTopic(sink: Sink, topic: TopicMetadata): void {
   sink.string(topic.name);
   writeTopicId(sink, topic.id);
   writeList(sink, topic.partitions, (item) => {
-    sink.u32(item.partition).i32(item.leader ?? -1).i32(item.leaderEpoch);
+    sink
+      .u32(item.partition)
+      .i32(item.leader ?? -1)
+      .i32(item.leaderEpoch);
     writeList(sink, item.replicas, (id) => sink.i32(id));
     writeList(sink, item.inSync, (id) => sink.i32(id));
   });

@@ -1,6 +1,15 @@
 import type { LeaderEpoch, Offset, TopicId } from '../../base/brands.ts';
 import { ByteWriter, DecodeError } from '../../base/bytes.ts';
-import { type Decoded, type Pieces, decode, readChoice, readLeaderEpoch, readOffset, readTopicId, writeTopicId } from '../wire.ts';
+import {
+  type Decoded,
+  type Pieces,
+  decode,
+  readChoice,
+  readLeaderEpoch,
+  readOffset,
+  readTopicId,
+  writeTopicId,
+} from '../wire.ts';
 
 /** When the answer leaves. leader: appended at the leader, may still be lost. committed: as replication and fsync policy say. */
 export type RequiredAcks = 'leader' | 'committed';

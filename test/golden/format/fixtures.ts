@@ -156,7 +156,12 @@ function joined(first: Uint8Array, second: Uint8Array): Uint8Array {
 }
 
 /** Of the segment above: its first batch is synced, the fdatasync that comes will cover the second one too. */
-export const SYNC_MARK: SyncMark = { sequence: 19, segmentBase: offset(41), syncedOffset: offset(42), syncedPosition: 82 };
+export const SYNC_MARK: SyncMark = {
+  sequence: 19,
+  segmentBase: offset(41),
+  syncedOffset: offset(42),
+  syncedPosition: 82,
+};
 
 export const FIXTURES: Readonly<Record<string, () => Uint8Array>> = {
   'batch-two-records.bin': twoRecords,

@@ -42,7 +42,10 @@ export class Annotated {
   }
   /** The header that all frames have. */
   frame(operation: string, answer: boolean): this {
-    this.u32('length of what follows').u16(`operation: ${operation}`).u8('version').u8(answer ? 'flags: an answer' : 'flags: a request');
+    this.u32('length of what follows')
+      .u16(`operation: ${operation}`)
+      .u8('version')
+      .u8(answer ? 'flags: an answer' : 'flags: a request');
     return this.u32('correlation id');
   }
   end(): string {

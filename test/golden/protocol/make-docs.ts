@@ -4,10 +4,24 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { utf8Encode } from '../../../src/base/bytes.ts';
 import { ERRORS, ERROR_NAMES, type ErrorName } from '../../../src/base/errors.ts';
 import {
-  BATCH_BYTES_MAX, BATCH_RECORDS_MAX, BATCH_UNCOMPRESSED_BYTES_MAX, CLIENT_ID_BYTES_MAX, FETCH_WAIT_MS_MAX, FRAME_BYTES_MAX,
-  FRAME_TIMEOUT_MS_DEFAULT, HANDSHAKE_TIMEOUT_MS_DEFAULT, HEADER_COUNT_MAX, IDLE_TIMEOUT_MS_DEFAULT, OUTPUT_BYTES_MAX_DEFAULT,
-  PARTITIONS_PER_TOPIC_MAX, PRODUCE_BATCHES_MAX, RECORD_BYTES_MAX, REQUESTS_IN_FLIGHT_MAX_DEFAULT, REQUEST_PARTITIONS_MAX,
-  TOPIC_NAME_BYTES_MAX, UNAUTHENTICATED_FRAME_BYTES_MAX,
+  BATCH_BYTES_MAX,
+  BATCH_RECORDS_MAX,
+  BATCH_UNCOMPRESSED_BYTES_MAX,
+  CLIENT_ID_BYTES_MAX,
+  FETCH_WAIT_MS_MAX,
+  FRAME_BYTES_MAX,
+  FRAME_TIMEOUT_MS_DEFAULT,
+  HANDSHAKE_TIMEOUT_MS_DEFAULT,
+  HEADER_COUNT_MAX,
+  IDLE_TIMEOUT_MS_DEFAULT,
+  OUTPUT_BYTES_MAX_DEFAULT,
+  PARTITIONS_PER_TOPIC_MAX,
+  PRODUCE_BATCHES_MAX,
+  RECORD_BYTES_MAX,
+  REQUESTS_IN_FLIGHT_MAX_DEFAULT,
+  REQUEST_PARTITIONS_MAX,
+  TOPIC_NAME_BYTES_MAX,
+  UNAUTHENTICATED_FRAME_BYTES_MAX,
 } from '../../../src/base/limits.ts';
 import { keyPartition, murmur2 } from '../../../src/client/murmur2.ts';
 import { FACTS } from '../../../src/protocol/facts.ts';
@@ -15,14 +29,25 @@ import { FACTS_MAX, MESSAGE_BYTES_MAX } from '../../../src/protocol/failure.ts';
 import { OPERATIONS, type OperationEntry, RESERVED } from '../../../src/protocol/operations.ts';
 import { TOPIC_CONFIG, TOPIC_CONFIG_KEYS } from '../../../src/protocol/topic-config.ts';
 import { examples } from './examples.ts';
-import { BATCH_TEXT, CONVENTIONS_TEXT, FETCH_TEXT, FRAME_TEXT, INTRODUCTION, KEY_TEXT, NEGOTIATION_TEXT, PRODUCE_TEXT, RETRY_TEXT } from './prose.ts';
+import {
+  BATCH_TEXT,
+  CONVENTIONS_TEXT,
+  FETCH_TEXT,
+  FRAME_TEXT,
+  INTRODUCTION,
+  KEY_TEXT,
+  NEGOTIATION_TEXT,
+  PRODUCE_TEXT,
+  RETRY_TEXT,
+} from './prose.ts';
 
 const operationsFolder = new URL('../../../src/protocol/operations/', import.meta.url);
 /** Made by the client library for its own conditions; a broker never sends them. */
 const CLIENT_CODES_FROM = 140;
 
 function table(head: readonly string[], rows: readonly (readonly (string | number | boolean)[])[]): string {
-  const line = (cells: readonly (string | number | boolean)[]): string => `| ${cells.map((cell) => String(cell).replaceAll('|', '\\|')).join(' | ')} |`;
+  const line = (cells: readonly (string | number | boolean)[]): string =>
+    `| ${cells.map((cell) => String(cell).replaceAll('|', '\\|')).join(' | ')} |`;
   return [line(head), line(head.map(() => '---')), ...rows.map(line)].join('\n');
 }
 
@@ -33,7 +58,10 @@ export function grammarOf(source: string, encoder: 'encodeRequest' | 'encodeResp
   let from = at;
   while (from > 0 && lines[from - 1]?.startsWith('// ') === true) from -= 1;
   if (at < 0 || from === at) throw new Error(`no grammar above ${encoder}`);
-  return lines.slice(from, at).map((line) => line.slice(3)).join('\n');
+  return lines
+    .slice(from, at)
+    .map((line) => line.slice(3))
+    .join('\n');
 }
 
 const AFTER_UNKNOWN: Readonly<Record<OperationEntry['afterUnknown'], string>> = {
@@ -41,7 +69,11 @@ const AFTER_UNKNOWN: Readonly<Record<OperationEntry['afterUnknown'], string>> = 
   'repeat-same-bytes': 'repeat the same bytes, if they carry a producer id',
   'look-first': 'repeat it; the answer may say that it was done before',
 };
-const AT: Readonly<Record<OperationEntry['at'], string>> = { any: 'any broker', leader: "the partition's leader", connected: 'each broker connected to' };
+const AT: Readonly<Record<OperationEntry['at'], string>> = {
+  any: 'any broker',
+  leader: "the partition's leader",
+  connected: 'each broker connected to',
+};
 
 function operationSection(entry: OperationEntry): string {
   const versions = Array.from({ length: entry.max - entry.min + 1 }, (_, index) => entry.min + index);
@@ -60,8 +92,13 @@ function operationSection(entry: OperationEntry): string {
 
 function operationsSection(): string {
   const rows = OPERATIONS.map((entry) => [
-    entry.operation, entry.name, entry.min === entry.max ? entry.min : `${String(entry.min)} to ${String(entry.max)}`, entry.beforeHello ? 'yes' : 'no',
-    entry.changesState ? 'yes' : 'no', AT[entry.at], AFTER_UNKNOWN[entry.afterUnknown],
+    entry.operation,
+    entry.name,
+    entry.min === entry.max ? entry.min : `${String(entry.min)} to ${String(entry.max)}`,
+    entry.beforeHello ? 'yes' : 'no',
+    entry.changesState ? 'yes' : 'no',
+    AT[entry.at],
+    AFTER_UNKNOWN[entry.afterUnknown],
   ]);
   const reserved = RESERVED.map(({ operation, name }) => `${String(operation)} ${name}`).join(', ');
   return [
@@ -84,7 +121,12 @@ function errorRows(names: readonly ErrorName[]): string {
 }
 
 function errorsSection(): string {
-  const facts = Object.entries(FACTS).map(([name, entry]) => [`\`${name}\``, entry.type, entry.with.join(', '), entry.sentence]);
+  const facts = Object.entries(FACTS).map(([name, entry]) => [
+    `\`${name}\``,
+    entry.type,
+    entry.with.join(', '),
+    entry.sentence,
+  ]);
   return [
     '## Errors',
     errorRows(ERROR_NAMES.filter((name) => ERRORS[name].code < CLIENT_CODES_FROM)),
@@ -127,37 +169,76 @@ function limitsSection(): string {
     ['client id, producer name, bytes', CLIENT_ID_BYTES_MAX],
     ['wait of a Fetch, ms; a longer one counts as this', FETCH_WAIT_MS_MAX],
     ['requests in flight on a connection (default)', REQUESTS_IN_FLIGHT_MAX_DEFAULT],
-    ['answers not yet taken by the client, bytes (default); beyond it its requests are not read', OUTPUT_BYTES_MAX_DEFAULT],
+    [
+      'answers not yet taken by the client, bytes (default); beyond it its requests are not read',
+      OUTPUT_BYTES_MAX_DEFAULT,
+    ],
     ['time to say Hello, ms (default)', HANDSHAKE_TIMEOUT_MS_DEFAULT],
     ['time from the first to the last byte of a frame, ms (default)', FRAME_TIMEOUT_MS_DEFAULT],
     ['time without any request, ms (default)', IDLE_TIMEOUT_MS_DEFAULT],
     ['message, or text of a fact, bytes', MESSAGE_BYTES_MAX],
     ['facts of one error', FACTS_MAX],
   ];
-  const text = 'What this version of the broker was built with; the answer to Hello says what counts on the connection.';
-  return ['## Limits', text, table(['what', 'at most'], rows.map(([what, most]) => [what, most.toLocaleString('en')]))].join('\n\n');
+  const text =
+    'What this version of the broker was built with; the answer to Hello says what counts on the connection.';
+  return [
+    '## Limits',
+    text,
+    table(
+      ['what', 'at most'],
+      rows.map(([what, most]) => [what, most.toLocaleString('en')]),
+    ),
+  ].join('\n\n');
 }
 
 /** Keys of the published vectors of the field's default partitioner, and some more. */
-export const MURMUR2_KEYS: readonly string[] = ['', 'a', 'abc', '21', 'foobar', 'a-little-bit-long-string', 'a-little-bit-longer-string', 'zähler'];
+export const MURMUR2_KEYS: readonly string[] = [
+  '',
+  'a',
+  'abc',
+  '21',
+  'foobar',
+  'a-little-bit-long-string',
+  'a-little-bit-longer-string',
+  'zähler',
+];
 
 function keysSection(): string {
   const rows = MURMUR2_KEYS.map((key) => {
     const bytes = utf8Encode(key);
     return [`\`${JSON.stringify(key)}\``, murmur2(bytes), keyPartition(bytes, 3), keyPartition(bytes, 10)];
   });
-  return [KEY_TEXT, table(['key (UTF-8)', 'murmur2, as signed 32 bits', 'of 3 partitions', 'of 10 partitions'], rows)].join('\n\n');
+  return [
+    KEY_TEXT,
+    table(['key (UTF-8)', 'murmur2, as signed 32 bits', 'of 3 partitions', 'of 10 partitions'], rows),
+  ].join('\n\n');
 }
 
 function examplesSection(): string {
   const blocks = examples().map(({ title, block }) => `### ${title}\n\n${block}`);
-  return ['## Worked examples', 'One conversation, byte for byte; on the left what is on the wire, on the right what it says.', ...blocks].join('\n\n');
+  return [
+    '## Worked examples',
+    'One conversation, byte for byte; on the left what is on the wire, on the right what it says.',
+    ...blocks,
+  ].join('\n\n');
 }
 
 export function protocolDocument(): string {
   const sections = [
-    INTRODUCTION, CONVENTIONS_TEXT, FRAME_TEXT, NEGOTIATION_TEXT, operationsSection(), BATCH_TEXT, PRODUCE_TEXT, keysSection(), FETCH_TEXT,
-    RETRY_TEXT, errorsSection(), topicSettingsSection(), limitsSection(), examplesSection(),
+    INTRODUCTION,
+    CONVENTIONS_TEXT,
+    FRAME_TEXT,
+    NEGOTIATION_TEXT,
+    operationsSection(),
+    BATCH_TEXT,
+    PRODUCE_TEXT,
+    keysSection(),
+    FETCH_TEXT,
+    RETRY_TEXT,
+    errorsSection(),
+    topicSettingsSection(),
+    limitsSection(),
+    examplesSection(),
   ];
   return `${sections.map((section) => section.trim()).join('\n\n')}\n`;
 }

@@ -9,7 +9,10 @@ const folder = new URL('./', import.meta.url);
 for (const { name, sample, encode } of MESSAGES) {
   const file = new URL(`${name}.hex`, folder);
   if (existsSync(file)) continue;
-  const lines = Buffer.from(encode(sample)).toString('hex').match(/.{1,64}/g) ?? [];
+  const lines =
+    Buffer.from(encode(sample))
+      .toString('hex')
+      .match(/.{1,64}/g) ?? [];
   writeFileSync(file, `${lines.join('\n')}\n`);
 }
 
@@ -20,5 +23,11 @@ function freeze(fileName: string, entries: readonly (readonly [number, string])[
   for (const [number, name] of entries) known[String(number)] ??= name;
   writeFileSync(file, `${JSON.stringify(known, undefined, 2)}\n`);
 }
-freeze('numbers.json', [...OPERATIONS, ...RESERVED].map(({ operation, name }) => [operation, name] as const));
-freeze('errors.json', ERROR_NAMES.map((name) => [ERRORS[name].code, name] as const));
+freeze(
+  'numbers.json',
+  [...OPERATIONS, ...RESERVED].map(({ operation, name }) => [operation, name] as const),
+);
+freeze(
+  'errors.json',
+  ERROR_NAMES.map((name) => [ERRORS[name].code, name] as const),
+);
