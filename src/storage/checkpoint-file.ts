@@ -7,6 +7,7 @@ import { CHECKPOINT_SLOT_BYTES, encodeCheckpoint, newestCheckpoint, type Checkpo
 import type { CancelTimer } from '../ports/clock.ts';
 import type { DiskFile } from '../ports/disk.ts';
 import type { StorageDeps } from './config.ts';
+import { isPressure } from './health.ts';
 import type { LogState } from './log-state.ts';
 
 const FILE_NAME = 'checkpoint';
@@ -26,16 +27,23 @@ export async function loadCheckpoint(
   const path = `${directory}/${FILE_NAME}`;
   if (!(await deps.disk.exists(path))) {
     const file = await deps.disk.open(path, 'create');
+    await reserve(file);
     return { file, loaded: { kind: 'absent' } };
   }
   const file = await deps.disk.open(path, 'write');
   const bytes = new Uint8Array(2 * CHECKPOINT_SLOT_BYTES);
   const got = await file.read(bytes, position(0));
   const best = newestCheckpoint(bytes.subarray(0, got), deps.crc32c);
+  if (got < bytes.length && best === undefined) await reserve(file);
   return {
     file,
     loaded: best === undefined ? { kind: 'lost' } : { kind: 'ok', checkpoint: best.value, slot: best.slot },
   };
+}
+
+/** Both slots get their blocks at once: on a disk that is full later, writing them over needs no more. */
+async function reserve(file: DiskFile): Promise<void> {
+  await file.writeZeros(position(0), 2 * CHECKPOINT_SLOT_BYTES);
 }
 
 /** The segment that holds the recovery point, and how far into it that lies. */
@@ -72,7 +80,8 @@ export class CheckpointFile {
     assert(synced <= this.state.written, 'recovery point above the written offset');
     this.syncedOffset = synced;
     this.lastPlace = active;
-    if (this.syncing === undefined) this.write(active, false);
+    // Without room for it an older recovery point stays, which is safe; a half-written slot is written again by the next.
+    if (this.syncing === undefined) this.write(active, false, isPressure);
     else this.held = { active };
     this.cancelTimer ??= this.state.deps.clock.setTimer(SYNC_DELAY_MS, () => {
       this.cancelTimer = undefined;
@@ -115,7 +124,7 @@ export class CheckpointFile {
       await this.state.health.guard('closing a checkpoint failed', () => this.file.close());
   }
 
-  private write(active: SyncedPlace, clean: boolean): void {
+  private write(active: SyncedPlace, clean: boolean, isTolerated: (error: unknown) => boolean = () => false): void {
     const { state } = this;
     if (this.slotDurable) {
       this.slot = 1 - this.slot;
@@ -139,6 +148,7 @@ export class CheckpointFile {
     try {
       this.file.write(bytes, position(this.slot * CHECKPOINT_SLOT_BYTES));
     } catch (error) {
+      if (isTolerated(error)) return;
       state.health.fail('writing a checkpoint failed', error, { directory: state.directory });
     }
     this.dirty = true;
@@ -164,6 +174,6 @@ export class CheckpointFile {
     }
     const { held } = this;
     this.held = undefined;
-    if (held !== undefined) this.write(held.active, false);
+    if (held !== undefined) this.write(held.active, false, isPressure);
   }
 }
