@@ -17,8 +17,11 @@ export interface ClientPorts {
 }
 
 export interface ConnectOptions {
-  /** `host:port` each; any one that answers is enough, the rest of the cluster is learnt from it. Default: 127.0.0.1:9400. */
-  readonly servers?: readonly string[];
+  /**
+   * `host:port` each, in a list or separated by commas; any one that answers is enough, the rest of the cluster is learnt from
+   * it. Default: 127.0.0.1:9400.
+   */
+  readonly servers?: string | readonly string[];
   /** Shown in the broker's logs and quotas; up to 255 bytes. */
   readonly clientId?: string;
   /** Bound of one attempt to connect and say Hello. Default 5,000. */

@@ -20,8 +20,13 @@ export interface Settings {
   readonly tls: ConnectOptions['tls'];
 }
 
+function serversOf(servers: string | readonly string[]): Address[] {
+  const each = typeof servers === 'string' ? servers.split(',') : servers;
+  return each.map((server) => parseServer(server.trim()));
+}
+
 export function settingsOf(options: ConnectOptions): Settings {
-  const servers = (options.servers ?? [DEFAULT_SERVER]).map(parseServer);
+  const servers = serversOf(options.servers ?? DEFAULT_SERVER);
   if (servers.length === 0) throw new RivuletError('INVALID_ARGUMENT', 'servers is empty: name at least one broker');
   return {
     servers,

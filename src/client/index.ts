@@ -37,11 +37,12 @@ export { type ErrorName, type Outcome, RivuletError, isRivuletError } from '../b
  *
  * ```ts
  * const client = await connect({ servers: ['10.0.0.1:9400', '10.0.0.2:9400'], clientId: 'billing' });
+ * const other = await connect('10.0.0.1:9400,10.0.0.2:9400');
  * ```
  */
-export async function connect(options: ConnectOptions = {}): Promise<Client> {
+export async function connect(options: ConnectOptions | string = {}): Promise<Client> {
   return await connectWith(
     { clock: systemClock(), random: systemRandom, network: tcpNetwork(), compression, crc32c },
-    options,
+    typeof options === 'string' ? { servers: options } : options,
   );
 }
