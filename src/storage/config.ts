@@ -34,7 +34,8 @@ export interface LogConfig {
 /**
  * `recycle` by bench/storage-append.ts on ext4 (16 KiB batches, 8 MiB segments, medians of 5 interleaved rounds, in MiB/s):
  * always: none 13, fallocate 19, zero 21, recycle 33; never: none 88, fallocate 84, zero 69, recycle 137. Until something
- * is retired, recycling zero-fills the next segment, which writes every block twice.
+ * is retired, recycling zero-fills the next segment under `always`, which writes every block twice, and reserves it under
+ * the other policies (1 KiB records, never: 354,000/s against 256,000/s zero-filled).
  */
 export const LOG_CONFIG_DEFAULT: LogConfig = {
   fsync: 'always',
