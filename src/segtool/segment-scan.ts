@@ -1,12 +1,12 @@
 // One `.log` file, walked as the broker walks it, and on past every fault: what is intact, what is not, and where.
 import { leaderEpoch, offset, type Offset } from '../base/brands.ts';
-import { CRC_COVERS_FROM, type BatchHeader } from '../format/batch.ts';
+import { type BatchHeader } from '../format/batch.ts';
 import { epochAt, type EpochEntry } from '../format/epochs.ts';
 import type { DiskFile } from '../ports/disk.ts';
 import { walkFile, type WalkStop } from '../storage/file-walk.ts';
 import { emptyFacts, type SegmentFacts } from '../storage/segment.ts';
 import { BatchProbe, type Patch, type ProbedBatch } from './batch-probe.ts';
-import { combineCrc32c } from './crc-combine.ts';
+import { crcWithBatch } from '../format/crc-combine.ts';
 import { findNext } from './resync.ts';
 import type { ToolDeps } from './tool.ts';
 
@@ -183,13 +183,7 @@ class Scanner {
     facts.recordCount += header.recordCount;
     facts.lastEpoch = header.leaderEpoch;
     facts.maxTimestamp = Math.max(facts.maxTimestamp, header.maxTimestamp);
-    // The batch's own checksum was just found right, and covers all but the head.
-    if (facts.crc !== undefined)
-      facts.crc = combineCrc32c(
-        this.deps.crc32c(bytes.subarray(0, CRC_COVERS_FROM), facts.crc),
-        header.crc,
-        bytes.length - CRC_COVERS_FROM,
-      );
+    if (facts.crc !== undefined) facts.crc = crcWithBatch(this.deps.crc32c, facts.crc, bytes, 0, bytes.length);
     this.at = position + bytes.length;
     facts.size = this.at;
     this.next = offset(header.lastOffset + 1);

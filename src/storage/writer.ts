@@ -3,6 +3,7 @@
 import { assert } from '../base/assert.ts';
 import { leaderEpoch, offset, position, type LeaderEpoch, type Offset } from '../base/brands.ts';
 import { stampBatch } from '../format/batch.ts';
+import { crcWithBatch } from '../format/crc-combine.ts';
 import type { Committer } from './committer.ts';
 import type { AppendResult, CheckedBatch } from './contract.ts';
 import { isNoSpace, isPressure } from './health.ts';
@@ -333,6 +334,8 @@ function noteBatches(segment: Segment, run: Run, state: LogState): void {
       facts.firstTimestamp = batch.baseTimestamp;
       facts.firstEpoch = batch.epoch;
     }
+    if (facts.crc !== undefined)
+      facts.crc = crcWithBatch(state.deps.crc32c, facts.crc, run.bytes, batch.at, batch.size);
     facts.batchCount += 1;
     facts.recordCount += batch.recordCount;
     facts.lastEpoch = batch.epoch;
@@ -340,7 +343,6 @@ function noteBatches(segment: Segment, run: Run, state: LogState): void {
     segment.nextOffset = offset(batch.lastOffset + 1);
   }
   facts.size += run.bytes.length;
-  if (facts.crc !== undefined) facts.crc = state.deps.crc32c(run.bytes, facts.crc);
   segment.mapped?.verified.add(start, facts.size);
   segment.lastAppendMs = state.deps.clock.wallMs();
 }

@@ -35,7 +35,7 @@ export function importsOf(file: SourceFile): readonly string[] {
   const found: string[] = [];
   const patterns = [
     /\bfrom\s*['"]([^'"\s]+)['"]/g,
-    /\bimport\s*['"]([^'"]+)['"]/g,
+    /(?<!['"`])\bimport\s*['"]([^'"]+)['"]/g,
     /\bimport\s*\(\s*['"`]([^'"`]+)['"`]/g,
     /\brequire\s*\(\s*['"`]([^'"`]+)['"`]/g,
   ];
