@@ -80,6 +80,20 @@ export interface ProducerOptions {
   readonly partitioner?: (topic: string, key: Uint8Array | null, partitions: number) => number;
   /** Called once per batch with its outcome, before the promises of its records settle. Must not throw. */
   readonly onDelivery?: (report: DeliveryReport) => void;
+  /**
+   * Called when a batch was not taken for now and is tried again until `deliveryTimeoutMs`: so that somebody learns why nothing
+   * moves. Must not throw.
+   */
+  readonly onRetry?: (event: RetryEvent) => void;
+}
+
+export interface RetryEvent {
+  readonly topic: string;
+  readonly partition: number;
+  /** Why the last attempt failed. */
+  readonly error: RivuletError;
+  /** Until the next attempt. */
+  readonly pauseMs: number;
 }
 
 export interface ProducerRecord {

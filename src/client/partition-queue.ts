@@ -6,7 +6,7 @@
 // gives its sequence back and waits for the next epoch of the producer; what may be in the log is asked for until it is known.
 import { ERRORS, type ErrorName, RivuletError } from '../base/errors.ts';
 import type { CodecName } from '../base/codec.ts';
-import type { DeliveryReport } from './api.ts';
+import type { DeliveryReport, RetryEvent } from './api.ts';
 import { ANONYMOUS, type BatchIdentity, BatchWriter, type BufferPool, identify } from './batch-writer.ts';
 import { jittered } from './broker-node.ts';
 import type { Cluster } from './cluster.ts';
@@ -26,6 +26,7 @@ export interface QueueOptions {
   readonly maxInFlight: number | undefined;
   readonly deliveryTimeoutMs: number;
   readonly acks: 'committed' | 'leader';
+  readonly onRetry: ((event: RetryEvent) => void) | undefined;
 }
 
 /** What the queue needs of its producer. */
@@ -359,7 +360,9 @@ export class PartitionQueue implements SessionMember {
     const told = error.facts['retryAfterMs'];
     const grown = Math.min(reconnectBackoffMaxMs, reconnectBackoffMs * 2 ** Math.min(this.#failures, 16));
     this.#failures += 1;
-    this.#pauseFor(typeof told === 'number' ? Math.max(told, 1) : jittered(grown, this.#owner.cluster.ports));
+    const pauseMs = typeof told === 'number' ? Math.max(told, 1) : jittered(grown, this.#owner.cluster.ports);
+    this.#pauseFor(pauseMs);
+    this.#options.onRetry?.({ topic: this.topic, partition: this.partition, error, pauseMs });
   }
 
   #pauseFor(ms: number): void {

@@ -460,6 +460,7 @@ export class ClientProducer implements Producer, QueueOwner {
       maxInFlight: this.#options.maxInFlight,
       deliveryTimeoutMs: this.#options.deliveryTimeoutMs ?? DELIVERY_TIMEOUT_MS_DEFAULT,
       acks: this.#options.acks ?? 'committed',
+      onRetry: this.#options.onRetry,
     });
   }
 

@@ -150,6 +150,17 @@ describe('outcomes', () => {
     });
   });
 
+  test('what holds a batch back is told at each attempt, until it is taken', async () => {
+    const { client } = await begin({
+      topics: { t: 1 },
+      onPublish: (count) => (count <= 3 ? { refuse: 'DISK_PRESSURE' } : 'none'),
+    });
+    const told: string[] = [];
+    const producer = client.producer({ onRetry: ({ topic, error }) => told.push(`${topic} ${error.code}`) });
+    await producer.send('t', { value: 'x' });
+    expect(told).toEqual(['t DISK_PRESSURE', 't DISK_PRESSURE', 't DISK_PRESSURE']);
+  });
+
   test('unknown when a refusal follows an attempt that may have been appended', async () => {
     const { client } = await begin({
       topics: { t: 1 },

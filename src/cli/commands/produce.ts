@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises';
 import type { CodecName } from '../../base/codec.ts';
 import { RivuletError } from '../../base/errors.ts';
 import { RECORD_BYTES_MAX } from '../../base/limits.ts';
-import type { DeliveryReport, Producer, ProducerRecord } from '../../client/api.ts';
+import type { DeliveryReport, Producer, ProducerRecord, RetryEvent } from '../../client/api.ts';
 import { withClient, type ConnectionFlags } from '../connection.ts';
 import { CommandError } from '../failure.ts';
 import { RecordSplitter } from '../record-splitter.ts';
@@ -45,12 +45,15 @@ export async function produce(topic: string, flags: ProduceFlags): Promise<void>
         `It has ${String(partitions.length)}, from 0 on.`,
       );
     }
+    const notice = retryNotice();
     const producer = client.producer({
       acks: flags.acks,
       compression: flags.compression,
       onDelivery: (report) => {
         count(tally, report);
+        notice.over();
       },
+      onRetry: notice.waits,
       ...(flags.batchBytes === undefined ? {} : { batchBytes: flags.batchBytes }),
       ...(flags.lingerMs === undefined ? {} : { lingerMs: flags.lingerMs }),
       ...(flags.producerName === undefined ? {} : { name: flags.producerName }),
@@ -146,6 +149,29 @@ function explained(error: unknown, tally: Tally): unknown {
   if (error instanceof RivuletError)
     return new RivuletError(error.code, `${message} (${counts})`, { facts: error.facts, cause: error });
   return new CommandError(`${message} (${counts})`);
+}
+
+/** A failed attempt or two are nobody's business; who waits for long learns why. */
+const NOTICE_AFTER_MS = 2000;
+const NOTICE_EVERY_MS = 10_000;
+
+function retryNotice(): { readonly waits: (event: RetryEvent) => void; readonly over: () => void } {
+  let since: number | undefined;
+  let next = 0;
+  return {
+    waits: ({ error }) => {
+      const now = performance.now();
+      since ??= now;
+      if (now - since < NOTICE_AFTER_MS || now < next) return;
+      next = now + NOTICE_EVERY_MS;
+      process.stderr.write(
+        `waiting since ${((now - since) / 1000).toFixed(0)} s, trying again: ${error.code}: ${error.message}\n`,
+      );
+    },
+    over: () => {
+      since = undefined;
+    },
+  };
 }
 
 function startProgress(tally: Tally, began: number): () => void {
