@@ -6,10 +6,12 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { expect } from 'vitest';
 
-export const EXECUTABLE: string = fileURLToPath(new URL('../../dist/rivulet', import.meta.url));
+/** Another one than dist/rivulet can be put to the test by its path. */
+export const EXECUTABLE: string =
+  process.env['RIVULET_EXECUTABLE'] ?? fileURLToPath(new URL('../../dist/rivulet', import.meta.url));
 export const SHARED_DATA: string = fileURLToPath(new URL('../../../shared/data', import.meta.url));
 
-if (!existsSync(EXECUTABLE)) throw new Error('dist/rivulet is missing: run ./build.sh first');
+if (!existsSync(EXECUTABLE)) throw new Error(`${EXECUTABLE} is missing: run ./build.sh first`);
 
 export interface Finished {
   readonly status: number | null;
