@@ -83,6 +83,8 @@ export type ErrorName =
   | 'COMMIT_BACKWARDS'
   | 'COMMIT_BEYOND_END'
   | 'INSTANCE_FENCED'
+  | 'GROUP_FULL'
+  | 'GROUP_LIMIT'
   | 'AUTHENTICATION_FAILED'
   | 'NOT_AUTHORIZED'
   | 'NOT_CONNECTED'
@@ -280,34 +282,48 @@ const table: Readonly<Record<ErrorName, ErrorEntry>> = {
     'The batch is in the log already, so long ago that its offset is not known any more.',
   ),
   // Groups
-  COORDINATOR_NOT_AVAILABLE: entry(100, 'rejected', true, 'refresh', 'The coordinator of groups is moving or loading.'),
+  COORDINATOR_NOT_AVAILABLE: entry(
+    100,
+    'rejected',
+    true,
+    'refresh',
+    'This node does not coordinate the groups now; the answer may name the one that does.',
+  ),
   UNKNOWN_MEMBER: entry(
     101,
     'rejected',
     true,
     'retry',
-    'The group does not know the member: its session has ended; join again.',
+    'The group does not know the member: its session has ended. Stop everything, then join as a new member.',
   ),
-  STALE_GENERATION: entry(102, 'rejected', true, 'retry', 'The group is in a newer generation; join again.'),
+  STALE_GENERATION: entry(
+    102,
+    'rejected',
+    true,
+    'retry',
+    'The partitions of the member have changed since that generation: send a heartbeat and follow its answer.',
+  ),
   REBALANCE_IN_PROGRESS: entry(103, 'rejected', true, 'retry', 'The group is between two assignments.'),
   GROUP_NOT_EMPTY: entry(
     104,
     'rejected',
     false,
     'fix-input',
-    'The group has active members; stop them or say --pause.',
+    'The group has members; stop them, or have them paused for a Replay.',
   ),
   UNKNOWN_GROUP: entry(105, 'rejected', false, 'fix-input', 'There is no group of that id.'),
-  COMMIT_NOT_OWNED: entry(
-    106,
-    'rejected',
-    false,
-    'fix-request',
-    'The member does not own that partition in this generation.',
-  ),
+  COMMIT_NOT_OWNED: entry(106, 'rejected', false, 'fix-request', 'The member does not own that partition.'),
   COMMIT_BACKWARDS: entry(107, 'rejected', false, 'fix-request', 'A commit never moves back; use Replay.'),
   COMMIT_BEYOND_END: entry(108, 'rejected', false, 'fix-request', 'The committed offset is beyond the high watermark.'),
-  INSTANCE_FENCED: entry(109, 'rejected', false, 'stop', 'Another member uses the same static instance id.'),
+  INSTANCE_FENCED: entry(109, 'rejected', false, 'stop', 'A newer member uses the same static instance id.'),
+  GROUP_FULL: entry(110, 'rejected', false, 'ask-operator', 'The group has as many members as a group may have.'),
+  GROUP_LIMIT: entry(
+    111,
+    'rejected',
+    false,
+    'ask-operator',
+    'There are as many groups, or committed offsets, as the cluster keeps: delete groups that are not needed.',
+  ),
   // Access
   AUTHENTICATION_FAILED: entry(120, 'rejected', false, 'ask-operator', 'The credentials are not accepted.'),
   NOT_AUTHORIZED: entry(121, 'rejected', false, 'ask-operator', 'The principal has no right to do this.'),

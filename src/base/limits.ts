@@ -1,5 +1,6 @@
 // Every limit in one place, each with its reason; the relations between them are asserted below, where they are read.
 import { assert } from './assert.ts';
+import { utf8Size } from './bytes.ts';
 
 /** Largest key, value or header block of one record. */
 export const RECORD_BYTES_MAX: number = 8 * 1024 * 1024 + 64 * 1024;
@@ -18,6 +19,21 @@ export const REQUEST_PARTITIONS_MAX = 4096;
 export const TOPIC_NAME_BYTES_MAX = 249;
 export const CLIENT_ID_BYTES_MAX = 255;
 export const GROUP_ID_BYTES_MAX = 255;
+export const MEMBER_ID_BYTES_MAX = 128;
+/** Groups that are remembered: each has at least a committed offset or a member. */
+export const GROUPS_MAX = 10_000;
+export const GROUP_MEMBERS_MAX = 1000;
+/** Topics that one member may name. */
+export const GROUP_TOPICS_MAX = 256;
+/** Partitions that one group may share out; what is beyond stays unassigned, and is said. */
+export const GROUP_PARTITIONS_MAX = 16_384;
+/** Text beside one committed offset. */
+export const COMMIT_METADATA_BYTES_MAX = 512;
+/** Committed offsets of all groups: they are held in memory. */
+export const COMMITTED_OFFSETS_MAX = 262_144;
+export const SESSION_TIMEOUT_MS_MIN = 1000;
+export const SESSION_TIMEOUT_MS_MAX = 1_800_000;
+export const REBALANCE_TIMEOUT_MS_MAX = 3_600_000;
 export const HEADER_COUNT_MAX = 1024;
 export const SEGMENT_BYTES_DEFAULT: number = 64 * 1024 * 1024;
 /** Positions in the sparse index are 32 bits. */
@@ -45,7 +61,18 @@ assert(BATCH_UNCOMPRESSED_BYTES_MAX >= BATCH_BYTES_MAX, 'a batch that does not c
 assert(SEGMENT_BYTES_MAX + BATCH_BYTES_MAX < 2 ** 32, 'every position in a segment fits in the index');
 assert(OUTPUT_BYTES_MAX_DEFAULT >= 2 * FRAME_BYTES_MAX, 'one answer leaves while the next is prepared');
 
+const CONTROL = /\p{Cc}/u;
+const MEMBER_ID = /^[A-Za-z0-9._-]{1,128}$/;
 const TOPIC_NAME = /^[A-Za-z0-9._-]{1,249}$/;
+
+/** 1 to 255 bytes of text without control characters; also the rule for instance ids. */
+export function isGroupId(text: string): boolean {
+  return text !== '' && utf8Size(text) <= GROUP_ID_BYTES_MAX && !CONTROL.test(text);
+}
+/** Member ids are made by programs: letters, digits, dot, underscore, dash. */
+export function isMemberId(text: string): boolean {
+  return MEMBER_ID.test(text);
+}
 
 /** Same rule as the field's: letters, digits, dot, underscore, dash; never "." or "..". */
 export function isTopicName(name: string): boolean {

@@ -25,6 +25,8 @@ export type FactName =
   | 'lastOffset'
   | 'expectedSequence'
   | 'producerEpoch'
+  | 'generation'
+  | 'committedOffset'
   | 'setting'
   | 'bytesMax';
 
@@ -41,11 +43,19 @@ export const FACTS: Readonly<Record<FactName, FactEntry>> = {
   },
   leaderId: {
     type: 'i64',
-    with: ['NOT_LEADER', 'FENCED_LEADER_EPOCH'],
-    sentence: 'Node id of the leader as this node knows it.',
+    with: ['NOT_LEADER', 'FENCED_LEADER_EPOCH', 'COORDINATOR_NOT_AVAILABLE'],
+    sentence: 'Node id of the leader, or of the coordinator, as this node knows it.',
   },
-  leaderHost: { type: 'string', with: ['NOT_LEADER', 'FENCED_LEADER_EPOCH'], sentence: 'Its host.' },
-  leaderPort: { type: 'i64', with: ['NOT_LEADER', 'FENCED_LEADER_EPOCH'], sentence: 'Its port.' },
+  leaderHost: {
+    type: 'string',
+    with: ['NOT_LEADER', 'FENCED_LEADER_EPOCH', 'COORDINATOR_NOT_AVAILABLE'],
+    sentence: 'Its host.',
+  },
+  leaderPort: {
+    type: 'i64',
+    with: ['NOT_LEADER', 'FENCED_LEADER_EPOCH', 'COORDINATOR_NOT_AVAILABLE'],
+    sentence: 'Its port.',
+  },
   leaderEpoch: {
     type: 'i64',
     with: ['NOT_LEADER', 'FENCED_LEADER_EPOCH', 'UNKNOWN_LEADER_EPOCH'],
@@ -53,12 +63,12 @@ export const FACTS: Readonly<Record<FactName, FactEntry>> = {
   },
   logStart: {
     type: 'i64',
-    with: ['OFFSET_EXPIRED', 'OFFSET_BEYOND_END', 'LOG_TRUNCATED', 'DAMAGED_RANGE'],
+    with: ['OFFSET_EXPIRED', 'OFFSET_BEYOND_END', 'LOG_TRUNCATED', 'DAMAGED_RANGE', 'COMMIT_BEYOND_END'],
     sentence: 'First retained offset.',
   },
   highWatermark: {
     type: 'i64',
-    with: ['OFFSET_EXPIRED', 'OFFSET_BEYOND_END', 'LOG_TRUNCATED', 'DAMAGED_RANGE'],
+    with: ['OFFSET_EXPIRED', 'OFFSET_BEYOND_END', 'LOG_TRUNCATED', 'DAMAGED_RANGE', 'COMMIT_BEYOND_END'],
     sentence: 'Offset behind the last record that can be read.',
   },
   damagedFrom: { type: 'i64', with: ['DAMAGED_RANGE'], sentence: 'First offset of the damaged range.' },
@@ -89,6 +99,8 @@ export const FACTS: Readonly<Record<FactName, FactEntry>> = {
     sentence: 'The sequence that would be taken.',
   },
   producerEpoch: { type: 'i64', with: ['PRODUCER_FENCED'], sentence: 'The newer epoch.' },
+  generation: { type: 'i64', with: ['STALE_GENERATION'], sentence: 'The generation that the member is in.' },
+  committedOffset: { type: 'i64', with: ['COMMIT_BACKWARDS'], sentence: 'What is committed.' },
   setting: { type: 'string', with: ['INVALID_CONFIG'], sentence: 'Key of the setting.' },
   bytesMax: { type: 'i64', with: ['BATCH_TOO_LARGE'], sentence: 'The limit that was passed.' },
 };

@@ -24,7 +24,16 @@ export type OperationName =
   | 'CreateTopic'
   | 'AlterTopic'
   | 'DeleteTopic'
-  | 'ClusterStatus';
+  | 'ClusterStatus'
+  | 'JoinGroup'
+  | 'Heartbeat'
+  | 'LeaveGroup'
+  | 'CommitOffset'
+  | 'FetchOffsets'
+  | 'Replay'
+  | 'ListGroups'
+  | 'DescribeGroup'
+  | 'DeleteGroup';
 
 export interface OperationEntry extends VersionRange {
   readonly name: OperationName;
@@ -33,7 +42,7 @@ export interface OperationEntry extends VersionRange {
   readonly changesState: boolean;
   readonly afterUnknown: Repeat;
   /** Which broker to ask. */
-  readonly at: 'any' | 'leader' | 'connected';
+  readonly at: 'any' | 'leader' | 'coordinator' | 'connected';
   readonly sentence: string;
 }
 
@@ -110,6 +119,60 @@ export const OPERATION: Readonly<Record<OperationName, OperationEntry>> = {
     { changesState: false, afterUnknown: 'repeat', at: 'any' },
     'Nodes and the state of all partitions in numbers.',
   ),
+  JoinGroup: entry(
+    20,
+    'JoinGroup',
+    { changesState: true, afterUnknown: 'repeat', at: 'coordinator' },
+    'Makes a member of a group, and tells what it is to read.',
+  ),
+  Heartbeat: entry(
+    21,
+    'Heartbeat',
+    { changesState: true, afterUnknown: 'repeat', at: 'coordinator' },
+    'Keeps a membership alive, releases partitions, and tells what the member is to read now.',
+  ),
+  LeaveGroup: entry(
+    22,
+    'LeaveGroup',
+    { changesState: true, afterUnknown: 'repeat', at: 'coordinator' },
+    'Ends a membership: what it owns is free at once.',
+  ),
+  CommitOffset: entry(
+    23,
+    'CommitOffset',
+    { changesState: true, afterUnknown: 'repeat', at: 'coordinator' },
+    'Records how far a group has come in partitions that the member owns.',
+  ),
+  FetchOffsets: entry(
+    24,
+    'FetchOffsets',
+    { changesState: false, afterUnknown: 'repeat', at: 'coordinator' },
+    'Tells how far a group has come.',
+  ),
+  Replay: entry(
+    25,
+    'Replay',
+    { changesState: true, afterUnknown: 'repeat', at: 'coordinator' },
+    'Sets the committed offsets of a group that nobody reads for, or that is paused for it.',
+  ),
+  ListGroups: entry(
+    26,
+    'ListGroups',
+    { changesState: false, afterUnknown: 'repeat', at: 'coordinator' },
+    'All groups in numbers.',
+  ),
+  DescribeGroup: entry(
+    27,
+    'DescribeGroup',
+    { changesState: false, afterUnknown: 'repeat', at: 'coordinator' },
+    'Members, who owns what, committed offsets, and how far behind they are.',
+  ),
+  DeleteGroup: entry(
+    28,
+    'DeleteGroup',
+    { changesState: true, afterUnknown: 'look-first', at: 'coordinator' },
+    'Deletes a group without members, and its committed offsets.',
+  ),
 };
 
 /** Ascending by number. */
@@ -120,15 +183,6 @@ export const OPERATIONS: readonly OperationEntry[] = Object.values(OPERATION).so
 /** Taken, and not spoken yet. Number 0 is an answer about the connection. */
 export const RESERVED: readonly { readonly operation: number; readonly name: string }[] = [
   { operation: 0, name: 'Connection' },
-  { operation: 20, name: 'JoinGroup' },
-  { operation: 21, name: 'Heartbeat' },
-  { operation: 22, name: 'LeaveGroup' },
-  { operation: 23, name: 'CommitOffset' },
-  { operation: 24, name: 'FetchOffsets' },
-  { operation: 25, name: 'Replay' },
-  { operation: 26, name: 'ListGroups' },
-  { operation: 27, name: 'DescribeGroup' },
-  { operation: 28, name: 'DeleteGroup' },
   { operation: 30, name: 'Authenticate' },
   { operation: 40, name: 'Raft' },
   { operation: 41, name: 'ReplicaFetch' },

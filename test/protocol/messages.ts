@@ -1,16 +1,7 @@
 // Every message of every operation and version, each with one fixed sample (frozen as bytes in test/golden/protocol) and a
 // generator of values. A new operation or version is added here, or the test that compares with the table fails.
 import fc from 'fast-check';
-import {
-  type LeaderEpoch,
-  type NodeId,
-  type Offset,
-  type ProducerId,
-  type TimestampMs,
-  topicId,
-} from '../../src/base/brands.ts';
-import { ERROR_NAMES } from '../../src/base/errors.ts';
-import type { Failure } from '../../src/protocol/failure.ts';
+import type { LeaderEpoch, NodeId, Offset, ProducerId, TimestampMs } from '../../src/base/brands.ts';
 import * as alterTopic from '../../src/protocol/operations/alter-topic.v1.ts';
 import * as clusterStatus from '../../src/protocol/operations/cluster-status.v1.ts';
 import * as createTopic from '../../src/protocol/operations/create-topic.v1.ts';
@@ -21,85 +12,31 @@ import * as initProducer from '../../src/protocol/operations/init-producer.v1.ts
 import * as listOffsets from '../../src/protocol/operations/list-offsets.v1.ts';
 import * as metadata from '../../src/protocol/operations/metadata.v1.ts';
 import * as produce from '../../src/protocol/operations/produce.v1.ts';
-import type { Decoded, Pieces } from '../../src/protocol/wire.ts';
+import { groupMessages } from './group-messages.ts';
+import {
+  bytes,
+  epoch,
+  failed,
+  ID,
+  id,
+  integer,
+  list,
+  type Message,
+  message,
+  node,
+  NOT_LEADER,
+  offset,
+  optional,
+  OTHER_ID,
+  safe,
+  SAMPLE_BATCHES,
+  text,
+  timestamp,
+  u16,
+  u32,
+} from './message-values.ts';
 
-export interface Message {
-  /** As in `fetch.v1.request`. */
-  readonly name: string;
-  readonly sample: unknown;
-  readonly arbitrary: fc.Arbitrary<unknown>;
-  readonly encode: (value: unknown) => Uint8Array;
-  readonly decode: (body: Uint8Array) => Decoded<unknown>;
-  /** Bytes of the sample from which on any cut is valid, because raw bytes end the message. Undefined: no cut is valid. */
-  readonly rawFrom: number | undefined;
-}
-
-export function join(pieces: Pieces): Uint8Array {
-  const all: Uint8Array = new Uint8Array(pieces.reduce((sum, piece) => sum + piece.length, 0));
-  let at = 0;
-  for (const piece of pieces) {
-    all.set(piece, at);
-    at += piece.length;
-  }
-  return all;
-}
-
-interface Codec<Value> {
-  readonly sample: NoInfer<Value>;
-  readonly arbitrary: fc.Arbitrary<NoInfer<Value>>;
-  readonly encode: (value: Value) => Pieces;
-  readonly decode: (body: Uint8Array) => Decoded<Value>;
-  readonly rawFrom?: number;
-}
-function message<Value>(name: string, codec: Codec<Value>): Message {
-  const { sample, arbitrary, decode, rawFrom } = codec;
-  return { name, sample, arbitrary, encode: (value) => join(codec.encode(value as Value)), decode, rawFrom };
-}
-
-// ---- Values ----
-
-const ID = topicId('00112233445566778899aabbccddeeff');
-const OTHER_ID = topicId('f0e1d2c3b4a5968778695a4b3c2d1e0f');
-const integer = (min: number, max: number): fc.Arbitrary<number> =>
-  fc.oneof(fc.integer({ min, max }), fc.constantFrom(min, max));
-const u16 = integer(0, 0xffff);
-const u32 = integer(0, 0xffff_ffff);
-const safe = (min: number): fc.Arbitrary<number> =>
-  fc.oneof(
-    fc.maxSafeInteger().map((value) => Math.max(min, value)),
-    fc.constantFrom(min, Number.MAX_SAFE_INTEGER),
-  );
-const offset = safe(0) as fc.Arbitrary<Offset>;
-const timestamp = safe(-1) as fc.Arbitrary<TimestampMs>;
-const epoch = integer(-1, 0x7fff_ffff) as fc.Arbitrary<LeaderEpoch>;
-const node = integer(0, 0x7fff_ffff) as fc.Arbitrary<NodeId>;
-const id = fc
-  .uint8Array({ minLength: 16, maxLength: 16 })
-  .filter((bytes) => bytes.some((byte) => byte !== 0))
-  .map((bytes) => topicId(Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('')));
-const text = (maxLength: number): fc.Arbitrary<string> =>
-  fc.string({ unit: 'grapheme', maxLength }).filter((value) => new TextEncoder().encode(value).length <= maxLength);
-const optional = <Value>(value: fc.Arbitrary<Value>): fc.Arbitrary<Value | undefined> =>
-  fc.option(value, { nil: undefined });
-const list = <Value>(value: fc.Arbitrary<Value>): fc.Arbitrary<Value[]> => fc.array(value, { maxLength: 5 });
-const bytes = (minLength: number): fc.Arbitrary<Uint8Array> => fc.uint8Array({ minLength, maxLength: 200 });
-export const failureArbitrary: fc.Arbitrary<Failure> = fc.record({
-  code: fc.constantFrom(...ERROR_NAMES),
-  message: text(80),
-  // Whole numbers as names would be put in another order by the language itself.
-  facts: fc.dictionary(fc.stringMatching(/^[a-zA-Z]{1,12}$/), fc.oneof(fc.maxSafeInteger(), fc.boolean(), text(30)), {
-    maxKeys: 4,
-    noNullPrototype: true,
-  }),
-});
-const failed = optional(failureArbitrary);
-const SAMPLE_BATCHES = Uint8Array.from({ length: 70 }, (_, index) => index);
-
-const NOT_LEADER: Failure = {
-  code: 'NOT_LEADER',
-  message: 'node 1 does not lead it',
-  facts: { leaderId: 2, leaderHost: 'b.example', leaderPort: 9400, leaderEpoch: 7, known: true },
-};
+export { failureArbitrary, join, type Message } from './message-values.ts';
 
 // ---- Messages ----
 
@@ -596,6 +533,7 @@ export const MESSAGES: readonly Message[] = [
   ...initProducerMessages,
   ...topicMessages,
   ...clusterMessages,
+  ...groupMessages,
 ];
 /** For messages whose value says no more of a failure than its meaning: other bytes may decode to the same value. */
 export function holdsFailure(value: unknown): boolean {

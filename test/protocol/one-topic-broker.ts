@@ -157,6 +157,15 @@ export class OneTopicBroker {
       case 'AlterTopic':
       case 'DeleteTopic':
       case 'ClusterStatus':
+      case 'JoinGroup':
+      case 'Heartbeat':
+      case 'LeaveGroup':
+      case 'CommitOffset':
+      case 'FetchOffsets':
+      case 'Replay':
+      case 'ListGroups':
+      case 'DescribeGroup':
+      case 'DeleteGroup':
         throw new Refusal('INTERNAL', `${name} is not for this test`);
     }
   }

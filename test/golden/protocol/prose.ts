@@ -196,3 +196,47 @@ for that long.
 
 When a request was not answered in time, close the connection: what else is in flight there waits behind the same trouble.
 `;
+
+export const GROUP_TEXT = `
+## Groups
+
+A group shares out the partitions of the topics that its members name, one owner for each partition at a time, and remembers how far it
+has come. All of its operations go to the coordinator, which is the controller that Metadata names (COORDINATOR_NOT_AVAILABLE: ask
+Metadata again). Ids of groups and instances are 1 to 255 bytes of UTF-8 without control characters, member ids 1 to 128 of the
+characters \`A-Z a-z 0-9 . _ -\`.
+
+1. JoinGroup, with a member id that the member makes itself at random, so that the request can be repeated; without one the broker
+   makes it. A member id serves one membership only: whoever got UNKNOWN_MEMBER, or has left, joins with another.
+2. From then on one Heartbeat after the other, each no later than \`heartbeat ms\` after the answer to the one before. With \`wait ms\`
+   the broker holds the answer until something changes for the member, but not for longer than a third of its session: so one
+   heartbeat that always waits makes rebalances quick and idle ones few.
+3. Each answer is the whole truth. \`assigned\`: read these; those that are new start at the committed offset (FetchOffsets, asked
+   after that answer), or where the application says when nothing is committed. \`topics to release\`: stop these, finish or drop
+   what is in progress, commit, and name them as \`released\` in a Heartbeat with the generation of the latest answer. Anything that
+   is in neither list is not the member's: stop it at once and commit nothing. The broker gives a partition to its next owner only
+   after that, or when the session of the old one has expired.
+4. A member that has not had an answer to a heartbeat for its session timeout, counted from when it sent the last one that was
+   answered, must have stopped everything by then: the broker gives its partitions to others. It counts on a clock that does not
+   jump. The same after UNKNOWN_MEMBER: stop everything, then join anew.
+5. A member that does not release within its rebalance timeout gets UNKNOWN_MEMBER, and its partitions move when its session, which
+   is not renewed any more, has expired. A Heartbeat that releases everything in time of that makes it good.
+6. LeaveGroup, after stopping and committing, frees everything at once. A member with an instance id that is only being restarted does
+   not leave: the new process joins with the same instance id and another member id within the session, and takes over its
+   partitions at once; the older member gets INSTANCE_FENCED and must stop.
+
+\`generation\` is the one of the last answer that the member has acted on. It rises with every change of the member's partitions, for
+ever; two owners of a partition never have it in the same generation. CommitOffset names it: a commit counts when the member owns the
+partition and has owned it since that generation, so a rebalance that leaves a partition where it is refuses no commit for it. The errors
+of single partitions: STALE_GENERATION (the member has not heard yet what changed: send a Heartbeat, then commit what is still its own),
+COMMIT_NOT_OWNED, COMMIT_BEYOND_END, COMMIT_BACKWARDS, UNKNOWN_TOPIC, UNKNOWN_PARTITION. The same position twice is fine. Going back
+needs Replay; except that when the committed records were lost (LOG_TRUNCATED), a commit within the log and of a higher leader epoch is
+taken. Commits of several partitions in one request are one write. An error of the answer as a whole, UNKNOWN_MEMBER for one, means that
+nothing was committed.
+
+Offsets belong to the topic's id: a topic that is deleted and created anew under its name starts without any.
+
+Replay sets offsets, backwards too, for a group without members. The client turns earliest, latest and times into offsets by ListOffsets.
+With \`pause\` the members release everything first, as in any rebalance, with state \`paused\`; then the offsets are set and the partitions
+given out again. REBALANCE_IN_PROGRESS: they did not stop within \`timeout ms\`, and nothing was set. An offset outside of what is retained
+is refused (OFFSET_EXPIRED, COMMIT_BEYOND_END), and then none of the request is set.
+`;
