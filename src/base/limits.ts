@@ -25,6 +25,8 @@ export const GROUPS_MAX = 10_000;
 export const GROUP_MEMBERS_MAX = 1000;
 /** Topics that one member may name. */
 export const GROUP_TOPICS_MAX = 256;
+/** All their names together: the rows of all members of a group fit in one entry of the metadata log. */
+export const GROUP_TOPICS_BYTES_MAX = 4096;
 /** Partitions that one group may share out; what is beyond stays unassigned, and is said. */
 export const GROUP_PARTITIONS_MAX = 16_384;
 /** Text beside one committed offset. */
@@ -59,6 +61,10 @@ assert(RECORD_BYTES_MAX + 1024 < BATCH_BYTES_MAX, 'the largest record fits in a 
 assert(BATCH_BYTES_MAX + FRAME_OVERHEAD < FRAME_BYTES_MAX, 'the largest batch fits in a frame with its request fields');
 assert(BATCH_UNCOMPRESSED_BYTES_MAX >= BATCH_BYTES_MAX, 'a batch that does not compress can be decoded');
 assert(SEGMENT_BYTES_MAX + BATCH_BYTES_MAX < 2 ** 32, 'every position in a segment fits in the index');
+assert(
+  GROUP_MEMBERS_MAX * (GROUP_TOPICS_BYTES_MAX + 1024) + GROUP_PARTITIONS_MAX * 64 < RECORD_BYTES_MAX,
+  'all rows of a group fit in one entry',
+);
 assert(OUTPUT_BYTES_MAX_DEFAULT >= 2 * FRAME_BYTES_MAX, 'one answer leaves while the next is prepared');
 
 const CONTROL = /\p{Cc}/u;

@@ -1,7 +1,8 @@
 import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { nodeId, topicId } from '../../src/base/brands.ts';
+import { leaderEpoch, nodeId, offset, timestampMs, topicId } from '../../src/base/brands.ts';
+import type { GroupMember } from '../../src/base/group.ts';
 import { apply, type Applied } from '../../src/core/metadata/apply.ts';
 import { decodeEntry, encodeEntry, type MetadataEntry } from '../../src/core/metadata/entry.ts';
 import { emptyImage, PRODUCER_EPOCH_MAX, topicByName, type MetadataImage } from '../../src/core/metadata/image.ts';
@@ -10,6 +11,32 @@ import { imageFromRows, imageRows } from '../../src/core/metadata/rows.ts';
 const id = (number: number): ReturnType<typeof topicId> => topicId(number.toString(16).padStart(32, '0'));
 const disk = (number: number): string => number.toString(16).padStart(32, 'd');
 const nodes = (...numbers: number[]): ReturnType<typeof nodeId>[] => numbers.map((each) => nodeId(each));
+
+const member = (memberId: string, given: Partial<GroupMember> = {}): GroupMember => ({
+  memberId,
+  instanceId: undefined,
+  replaces: undefined,
+  clientId: 'app',
+  sessionTimeoutMs: 30_000,
+  rebalanceTimeoutMs: 60_000,
+  topics: ['orders'],
+  generation: 0,
+  target: new Map(),
+  owned: new Map(),
+  ...given,
+});
+const owns = (topic: number, partition: number, since: number): Pick<GroupMember, 'target' | 'owned'> => ({
+  target: new Map([[id(topic), new Set([partition])]]),
+  owned: new Map([[id(topic), new Map([[partition, since]])]]),
+});
+const place = (topic: number, partition: number, at: number, epoch = 0, metadata = ''): Place => ({
+  topicId: id(topic),
+  partition,
+  offset: offset(at),
+  leaderEpoch: leaderEpoch(epoch),
+  metadata,
+});
+type Place = Extract<MetadataEntry, { kind: 'OffsetsReset' }>['offsets'][number];
 
 /** One of each form; their bytes are kept in test/golden/metadata and never change. */
 const SAMPLES: Readonly<Record<string, MetadataEntry>> = {
@@ -57,6 +84,33 @@ const SAMPLES: Readonly<Record<string, MetadataEntry>> = {
     leader: -1,
     inSync: [],
   },
+  'group-generation': {
+    kind: 'GroupGeneration',
+    groupId: 'Kasse/1',
+    generation: 7,
+    paused: true,
+    removed: ['gone'],
+    members: [
+      member('m-1', { generation: 7, instanceId: 'till 3', replaces: 'm-0', ...owns(0xab, 1, 5) }),
+      member('m-2', { generation: 7, topics: [] }),
+    ],
+  },
+  'offsets-committed': {
+    kind: 'OffsetsCommitted',
+    at: timestampMs(1_700_000_000_000),
+    commits: [
+      { groupId: 'g', memberId: 'm-1', generation: 7, offsets: [place(0xab, 1, 42, 3, 'ä'), place(0xab, 2, 0, -1)] },
+      { groupId: 'h', memberId: 'm-9', generation: 0, offsets: [place(0xac, 0, 1)] },
+    ],
+  },
+  'offsets-reset': {
+    kind: 'OffsetsReset',
+    groupId: 'g',
+    generation: 8,
+    at: timestampMs(1_700_000_000_000),
+    offsets: [place(0xab, 0, 5)],
+  },
+  'group-deleted': { kind: 'GroupDeleted', groupId: 'g' },
   'init-producer': { kind: 'InitProducer', name: undefined },
   'init-producer-named': { kind: 'InitProducer', name: 'Zähler/1' },
 };
@@ -124,6 +178,43 @@ const someEntry: fc.Arbitrary<MetadataEntry> = fc.oneof(
     leader: fc.integer({ min: -1, max: 3 }),
     inSync: someNodes,
   }),
+  fc.record({
+    kind: fc.constant('GroupGeneration' as const),
+    groupId: fc.constantFrom('g', 'h/1', ''),
+    generation: fc.integer({ min: 1, max: 5 }),
+    paused: fc.boolean(),
+    removed: fc.subarray(['m-1', 'm-2']),
+    members: fc.subarray([member('m-1', owns(1, 0, 1)), member('m-2', owns(1, 1, 1)), member('m-3', owns(2, 0, 2))]),
+  }),
+  fc.record({
+    kind: fc.constant('OffsetsCommitted' as const),
+    at: fc.nat(9).map(timestampMs),
+    commits: fc.array(
+      fc.record({
+        groupId: fc.constantFrom('g', 'h/1'),
+        memberId: fc.constantFrom('m-1', 'm-2', 'm-3'),
+        generation: fc.nat(3),
+        offsets: fc.array(
+          fc.tuple(fc.integer({ min: 1, max: 3 }), fc.nat(2), fc.nat(5)).map((where) => place(...where)),
+          { maxLength: 3 },
+        ),
+      }),
+      { maxLength: 2 },
+    ),
+  }),
+  fc.record({
+    kind: fc.constant('OffsetsReset' as const),
+    groupId: fc.constantFrom('g', 'h/1'),
+    generation: fc.integer({ min: 1, max: 5 }),
+    at: fc.nat(9).map(timestampMs),
+    offsets: fc.array(
+      fc.tuple(fc.integer({ min: 1, max: 3 }), fc.nat(1), fc.nat(5)).map((where) => place(...where)),
+      {
+        maxLength: 3,
+      },
+    ),
+  }),
+  fc.record({ kind: fc.constant('GroupDeleted' as const), groupId: fc.constantFrom('g', 'h/1') }),
   fc.record({ kind: fc.constant('InitProducer' as const), name: fc.constantFrom(undefined, 'p', 'q') }),
 );
 
@@ -250,6 +341,11 @@ describe('imageFromRows', () => {
     const image = emptyImage();
     apply(image, 0, { kind: 'CreateTopic', topicId: id(1), name: 'a', assignment: [nodes(1), nodes(1)], config: [] });
     apply(image, 1, { kind: 'InitProducer', name: 'p' });
+    const members = [member('m-1', owns(1, 0, 1))];
+    apply(image, 2, { kind: 'GroupGeneration', groupId: 'g', generation: 1, paused: false, removed: [], members });
+    const commits = [{ groupId: 'g', memberId: 'm-1', generation: 1, offsets: [place(1, 0, 4)] }];
+    apply(image, 3, { kind: 'OffsetsCommitted', at: timestampMs(1), commits });
+    expect([image.groups.size, image.offsetCount]).toEqual([1, 1]);
     const good = imageRows(image);
     expect(imageFromRows(good).ok).toBe(true);
     for (const [key, value] of good) {
@@ -262,5 +358,111 @@ describe('imageFromRows', () => {
       expect(imageFromRows(new Map(good).set(key, Uint8Array.from([...value, 0]))).ok).toBe(false);
     }
     expect(imageFromRows(new Map(good).set('what/1', new Uint8Array([1]))).ok).toBe(false);
+  });
+});
+
+describe('groups in the image', () => {
+  function withGroup(): { readonly image: MetadataImage; readonly say: (entry: MetadataEntry) => Applied['outcome'] } {
+    const image = emptyImage();
+    let index = -1;
+    const say = (entry: MetadataEntry): Applied['outcome'] => apply(image, (index += 1), entry).outcome;
+    say({ kind: 'CreateTopic', topicId: id(1), name: 'orders', assignment: [nodes(1), nodes(1)], config: [] });
+    say(change(1, [member('a', owns(1, 0, 1)), member('b', owns(1, 1, 1))]));
+    return { image, say };
+  }
+  const change = (
+    generation: number,
+    members: readonly GroupMember[],
+    removed: readonly string[] = [],
+  ): MetadataEntry => ({
+    kind: 'GroupGeneration',
+    groupId: 'g',
+    generation,
+    paused: false,
+    removed,
+    members,
+  });
+  const commit = (memberId: string, generation: number, ...offsets: Place[]): MetadataEntry => ({
+    kind: 'OffsetsCommitted',
+    at: timestampMs(9),
+    commits: [{ groupId: 'g', memberId, generation, offsets }],
+  });
+  const refusals = (outcome: Applied['outcome']): unknown =>
+    outcome.ok && outcome.value.kind === 'OffsetsCommitted' ? outcome.value.refused.map(({ code }) => code) : outcome;
+  const committed = (image: MetadataImage, partition: number): number | undefined =>
+    image.offsets.get('g')?.get(id(1))?.get(partition)?.offset;
+
+  test('a generation follows the one before, or is refused', () => {
+    const { image, say } = withGroup();
+    expect(say(change(1, []))).toMatchObject({ ok: false, code: 'STALE_GENERATION' });
+    expect(say(change(3, []))).toMatchObject({ ok: false, code: 'STALE_GENERATION' });
+    expect(say(change(2, [], ['a']))).toMatchObject({ ok: true });
+    expect([...(image.groups.get('g')?.members.keys() ?? [])]).toEqual(['b']);
+  });
+
+  test('a commit counts for what the member owns since then, forwards only, and each refusal says why', () => {
+    const { image, say } = withGroup();
+    expect(refusals(say(commit('a', 1, place(1, 0, 5), place(1, 1, 5), place(1, 2, 5), place(2, 0, 5))))).toEqual([
+      'COMMIT_NOT_OWNED',
+      'UNKNOWN_PARTITION',
+      'UNKNOWN_TOPIC',
+    ]);
+    expect([committed(image, 0), committed(image, 1)]).toEqual([5, undefined]);
+    expect(refusals(say(commit('a', 1, place(1, 0, 4))))).toEqual(['COMMIT_BACKWARDS']);
+    expect(refusals(say(commit('a', 1, place(1, 0, 5))))).toEqual([]);
+    expect(refusals(say(commit('zombie', 1, place(1, 0, 9))))).toEqual(['UNKNOWN_MEMBER']);
+    // The partition goes to b and comes back: what was said before counts no more.
+    say(change(2, [member('a'), member('b', owns(1, 0, 2))]));
+    expect(refusals(say(commit('a', 1, place(1, 0, 9))))).toEqual(['STALE_GENERATION']);
+    expect(refusals(say(commit('a', 2, place(1, 0, 9))))).toEqual(['COMMIT_NOT_OWNED']);
+    say(change(3, [member('b'), member('a', owns(1, 0, 3))]));
+    expect(refusals(say(commit('a', 2, place(1, 0, 9))))).toEqual(['STALE_GENERATION']);
+    expect(refusals(say(commit('a', 3, place(1, 0, 9))))).toEqual([]);
+    // Another change that leaves it where it is refuses nothing.
+    say(change(4, [member('a', owns(1, 0, 3))]));
+    expect(refusals(say(commit('a', 3, place(1, 0, 10))))).toEqual([]);
+    expect(committed(image, 0)).toBe(10);
+  });
+
+  test('after records were lost, a commit of a higher epoch goes back', () => {
+    const { image, say } = withGroup();
+    say(commit('a', 1, place(1, 0, 50, 1)));
+    expect(refusals(say(commit('a', 1, place(1, 0, 40, 1))))).toEqual(['COMMIT_BACKWARDS']);
+    expect(refusals(say(commit('a', 1, place(1, 0, 40, 2))))).toEqual([]);
+    expect(committed(image, 0)).toBe(40);
+  });
+
+  test('a topic that is deleted takes its offsets with it; made anew it has none', () => {
+    const { image, say } = withGroup();
+    say(commit('a', 1, place(1, 0, 5)));
+    say({ kind: 'DeleteTopic', topicId: id(1) });
+    expect([image.offsetCount, image.offsets.size, image.groups.size]).toEqual([0, 0, 1]);
+    say({ kind: 'CreateTopic', topicId: id(2), name: 'orders', assignment: [nodes(1)], config: [] });
+    expect(refusals(say(commit('a', 1, place(1, 0, 6))))).toEqual(['UNKNOWN_TOPIC']);
+  });
+
+  test('a reset is all or nothing, only while nobody owns anything; groups with nothing are forgotten, generations are not', () => {
+    const { image, say } = withGroup();
+    const reset = (generation: number, ...offsets: Place[]): MetadataEntry => ({
+      kind: 'OffsetsReset',
+      groupId: 'g',
+      generation,
+      at: timestampMs(9),
+      offsets,
+    });
+    say(commit('a', 1, place(1, 0, 5)));
+    expect(say(reset(2, place(1, 0, 1)))).toMatchObject({ ok: false, code: 'GROUP_NOT_EMPTY' });
+    expect(say({ kind: 'GroupDeleted', groupId: 'g' })).toMatchObject({ ok: false, code: 'GROUP_NOT_EMPTY' });
+    say(change(2, [], ['a', 'b']));
+    expect(say(reset(3, place(1, 0, 1), place(1, 7, 1)))).toMatchObject({ ok: false, code: 'UNKNOWN_PARTITION' });
+    expect(committed(image, 0)).toBe(5);
+    expect(say(reset(3, place(1, 0, 1)))).toMatchObject({ ok: true, value: { generation: 3 } });
+    expect(committed(image, 0)).toBe(1);
+    expect(say({ kind: 'GroupDeleted', groupId: 'g' })).toMatchObject({ ok: true, value: { offsets: 1 } });
+    expect([image.groups.size, image.offsets.size, image.offsetCount, image.generationFloor]).toEqual([0, 0, 0, 3]);
+    expect(say(change(1, [member('a')]))).toMatchObject({ ok: false, code: 'STALE_GENERATION' });
+    expect(say(change(4, [member('a')]))).toMatchObject({ ok: true });
+    say(change(5, [], ['a']));
+    expect([image.groups.size, image.generationFloor]).toEqual([0, 5]);
   });
 });

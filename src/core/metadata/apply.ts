@@ -14,6 +14,15 @@ import type {
   RegisterNode,
 } from './entry.ts';
 import {
+  changeGroup,
+  commitOffsets,
+  deleteGroup,
+  dropTopic,
+  resetOffsets,
+  type GroupOutcome,
+  type GroupValue,
+} from './groups.ts';
+import {
   CONFIG_ENTRIES_MAX,
   DELETED_TOPICS_KEPT,
   NO_LEADER,
@@ -30,7 +39,6 @@ import {
   deletedKey,
   encodeDeleted,
   encodeNode,
-  encodeNumber,
   encodePartition,
   encodeProducer,
   encodeTopic,
@@ -41,8 +49,10 @@ import {
   topicKey,
   type RowChange,
 } from './rows.ts';
+import { encodeNumber } from './row.ts';
 
 export type EntryValue =
+  | GroupValue
   | { readonly kind: 'RegisterNode'; readonly epochsBumped: number }
   | { readonly kind: 'CreateTopic'; readonly topicId: TopicId }
   | { readonly kind: 'AlterTopic'; readonly partitions: number }
@@ -83,7 +93,19 @@ export function apply(image: MetadataImage, index: number, entry: MetadataEntry)
       return changePartition(image, entry);
     case 'InitProducer':
       return initProducer(image, entry);
+    case 'GroupGeneration':
+      return ofGroup(changeGroup(image, entry));
+    case 'OffsetsCommitted':
+      return ofGroup(commitOffsets(image, entry));
+    case 'OffsetsReset':
+      return ofGroup(resetOffsets(image, entry));
+    case 'GroupDeleted':
+      return ofGroup(deleteGroup(image, entry));
   }
+}
+
+function ofGroup(outcome: GroupOutcome): Applied {
+  return outcome.ok ? done(outcome.value, outcome.changes) : refuse(outcome.code, outcome.message);
 }
 
 function registerNode(image: MetadataImage, entry: RegisterNode): Applied {
@@ -226,6 +248,7 @@ function deleteTopic(image: MetadataImage, index: number, entry: DeleteTopic): A
     image.deletedTopics.delete(oldest);
     changes.push({ key: deletedKey(oldest), value: undefined });
   }
+  dropTopic(image, topic.topicId, changes);
   return done({ kind: 'DeleteTopic' }, changes, [topic.topicId]);
 }
 

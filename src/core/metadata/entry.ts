@@ -3,6 +3,7 @@
 import { nodeId, topicId, type NodeId, type TopicId } from '../../base/brands.ts';
 import { ByteReader, ByteWriter, DecodeError, stringSize } from '../../base/bytes.ts';
 import { PARTITIONS_PER_TOPIC_MAX, TOPIC_NAME_BYTES_MAX } from '../../base/limits.ts';
+import { groupEntrySize, readGroupEntry, writeGroupEntry, type GroupEntry } from './group-entry.ts';
 import { CONFIG_ENTRIES_MAX, NO_LEADER, REPLICAS_MAX } from './image.ts';
 
 /** A node has started. `clean` false: it may have lost what it had written and not synced. */
@@ -50,7 +51,14 @@ export interface InitProducer {
   readonly kind: 'InitProducer';
   readonly name: string | undefined;
 }
-export type MetadataEntry = RegisterNode | CreateTopic | AlterTopic | DeleteTopic | PartitionChange | InitProducer;
+export type MetadataEntry =
+  | RegisterNode
+  | CreateTopic
+  | AlterTopic
+  | DeleteTopic
+  | PartitionChange
+  | InitProducer
+  | GroupEntry;
 
 type Kind = MetadataEntry['kind'];
 
@@ -62,6 +70,10 @@ const KINDS: Readonly<Record<Kind, number>> = {
   DeleteTopic: 4,
   PartitionChange: 5,
   InitProducer: 6,
+  GroupGeneration: 7,
+  OffsetsCommitted: 8,
+  OffsetsReset: 9,
+  GroupDeleted: 10,
 };
 const VERSION = 1;
 const CONFIG_KEY_BYTES_MAX = 128;
@@ -103,6 +115,12 @@ export function encodeEntry(entry: MetadataEntry): Uint8Array<ArrayBuffer> {
     case 'InitProducer':
       writer.bool(entry.name !== undefined).string(entry.name ?? '');
       break;
+    case 'GroupGeneration':
+    case 'OffsetsCommitted':
+    case 'OffsetsReset':
+    case 'GroupDeleted':
+      writeGroupEntry(writer, entry);
+      break;
   }
   return writer.finish();
 }
@@ -133,6 +151,11 @@ function sizeOf(entry: MetadataEntry): number {
       return stringSize(entry.topicId) + 4 + 8 + 4 + 4 + 4 * entry.inSync.length;
     case 'InitProducer':
       return 1 + stringSize(entry.name ?? '');
+    case 'GroupGeneration':
+    case 'OffsetsCommitted':
+    case 'OffsetsReset':
+    case 'GroupDeleted':
+      return groupEntrySize(entry);
   }
 }
 
@@ -217,6 +240,11 @@ function decodeBody(kind: Kind, reader: ByteReader): MetadataEntry {
       const name = reader.string(TOPIC_NAME_BYTES_MAX);
       return { kind, name: named ? name : undefined };
     }
+    case 'GroupGeneration':
+    case 'OffsetsCommitted':
+    case 'OffsetsReset':
+    case 'GroupDeleted':
+      return readGroupEntry(kind, reader);
   }
 }
 

@@ -1,6 +1,7 @@
 // The cluster as the metadata log describes it. The maps belong to whoever applies entries; everything inside them is
 // replaced, never changed, so that a reader may keep what it took.
 import type { LeaderEpoch, NodeId, TopicId } from '../../base/brands.ts';
+import type { CommittedOffset, GroupState } from '../../base/group.ts';
 
 /** Named producers that are remembered. A name costs some 300 bytes. */
 export const PRODUCER_NAMES_MAX = 65_536;
@@ -65,6 +66,14 @@ export interface MetadataView {
   readonly nextProducerId: number;
   /** Oldest first; see DELETED_TOPICS_KEPT. */
   readonly deletedTopics: ReadonlyMap<TopicId, DeletedTopic>;
+  /** Each has a member or a committed offset. */
+  readonly groups: ReadonlyMap<string, GroupState>;
+  /** By group, topic and partition. */
+  readonly offsets: ReadonlyMap<string, ReadonlyMap<TopicId, ReadonlyMap<number, CommittedOffset>>>;
+  /** Of all groups. */
+  readonly offsetCount: number;
+  /** No group that was forgotten has been in a later generation. */
+  readonly generationFloor: number;
 }
 
 /** What `apply` changes. */
@@ -75,6 +84,10 @@ export interface MetadataImage extends MetadataView {
   readonly producers: Map<string, ProducerIdentity>;
   nextProducerId: number;
   readonly deletedTopics: Map<TopicId, DeletedTopic>;
+  readonly groups: Map<string, GroupState>;
+  readonly offsets: Map<string, Map<TopicId, Map<number, CommittedOffset>>>;
+  offsetCount: number;
+  generationFloor: number;
 }
 
 export function emptyImage(): MetadataImage {
@@ -85,10 +98,21 @@ export function emptyImage(): MetadataImage {
     producers: new Map(),
     nextProducerId: 0,
     deletedTopics: new Map(),
+    groups: new Map(),
+    offsets: new Map(),
+    offsetCount: 0,
+    generationFloor: 0,
   };
 }
 
 export function topicByName(image: MetadataView, name: string): TopicState | undefined {
   const id = image.topicIds.get(name);
   return id === undefined ? undefined : image.topics.get(id);
+}
+
+/** Partitions for which the group has a committed offset. */
+export function offsetsOf(image: MetadataView, groupId: string): number {
+  let count = 0;
+  for (const partitions of image.offsets.get(groupId)?.values() ?? []) count += partitions.size;
+  return count;
 }

@@ -2,6 +2,8 @@
 // partition and named producer, so that a change touches few rows.
 import { leaderEpoch, nodeId, topicId, type TopicId } from '../../base/brands.ts';
 import { ByteReader, ByteWriter, DecodeError, stringSize } from '../../base/bytes.ts';
+import { addGroupRows, GroupRows } from './group-rows.ts';
+import { encodeNumber, ROW_VERSION as VERSION } from './row.ts';
 import { readConfig, readCount, readDiskId, readLeader, readNodes, writeNodes } from './entry.ts';
 import {
   emptyImage,
@@ -14,14 +16,9 @@ import {
   type TopicState,
 } from './image.ts';
 
-/** One changed row; `value` undefined removes it. */
-export interface RowChange {
-  readonly key: string;
-  readonly value: Uint8Array | undefined;
-}
+export type { RowChange } from './row.ts';
 
 export const NEXT_PRODUCER_KEY = 'next-producer-id';
-const VERSION = 1;
 const HOST_BYTES_MAX = 255;
 const PARTITIONS_MAX = 0xffff;
 
@@ -71,9 +68,6 @@ export function encodePartition(state: PartitionState): Uint8Array {
 export function encodeProducer(identity: ProducerIdentity): Uint8Array {
   return new ByteWriter(11).u8(VERSION).i64(identity.producerId).u16(identity.epoch).finish();
 }
-export function encodeNumber(value: number): Uint8Array {
-  return new ByteWriter(9).u8(VERSION).i64(value).finish();
-}
 /** Where it stands in the order of deletions goes in too: rows have no order of their own. */
 export function encodeDeleted(partitions: number, at: number): Uint8Array {
   return new ByteWriter(13).u8(VERSION).u32(partitions).i64(at).finish();
@@ -91,6 +85,7 @@ export function imageRows(image: MetadataView): Map<string, Uint8Array> {
   for (const [name, identity] of image.producers) rows.set(producerKey(name), encodeProducer(identity));
   for (const [id, deleted] of image.deletedTopics)
     rows.set(deletedKey(id), encodeDeleted(deleted.partitions, deleted.index));
+  addGroupRows(image, rows);
   return rows;
 }
 
@@ -106,6 +101,7 @@ export function imageFromRows(rows: ReadonlyMap<string, Uint8Array>): RestoredIm
     if (!rows.has(NEXT_PRODUCER_KEY)) return { ok: false, reason: `no row ${NEXT_PRODUCER_KEY}` };
     const deleted: { id: TopicId; partitions: number; index: number }[] = [];
     let partitionRows = 0;
+    const groups = new GroupRows();
     for (const [key, bytes] of rows) {
       at = key;
       const reader = new ByteReader(bytes);
@@ -113,7 +109,8 @@ export function imageFromRows(rows: ReadonlyMap<string, Uint8Array>): RestoredIm
       if (version !== VERSION) return { ok: false, reason: `row ${key} has version ${String(version)}` };
       const slash = key.indexOf('/');
       const name = key.slice(slash + 1);
-      switch (slash < 0 ? key : key.slice(0, slash)) {
+      const kind = slash < 0 ? key : key.slice(0, slash);
+      switch (kind) {
         case NEXT_PRODUCER_KEY:
           image.nextProducerId = readCount(reader);
           break;
@@ -133,7 +130,7 @@ export function imageFromRows(rows: ReadonlyMap<string, Uint8Array>): RestoredIm
           deleted.push({ id: idIn(name), partitions: reader.u32(), index: readCount(reader) });
           break;
         default:
-          return { ok: false, reason: `unknown row ${key}` };
+          if (!groups.take(image, kind, name, reader)) return { ok: false, reason: `unknown row ${key}` };
       }
       reader.end();
     }
@@ -142,7 +139,8 @@ export function imageFromRows(rows: ReadonlyMap<string, Uint8Array>): RestoredIm
       return { ok: false, reason: `${String(partitionRows)} partition rows, the topics have ${String(expected)}` };
     for (const { id, partitions, index } of deleted.toSorted((left, right) => left.index - right.index))
       image.deletedTopics.set(id, { partitions, index });
-    return { ok: true, image };
+    const missing = groups.finish(image);
+    return missing === undefined ? { ok: true, image } : { ok: false, reason: missing };
   } catch (error) {
     if (error instanceof DecodeError) return { ok: false, reason: `row ${at}: ${error.message}` };
     throw error;
