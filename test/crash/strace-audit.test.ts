@@ -3,7 +3,7 @@ import * as fs from 'node:fs/promises';
 import * as os from 'node:os';
 import * as path from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { auditTrace, everyWriteBefore, type AuditReport } from './strace-audit.ts';
+import { auditTrace, everyWriteBefore, type AuditOptions, type AuditReport } from './strace-audit.ts';
 import { outgoingBytes, pathArguments, quotedStrings, readTrace, unescapeBytes } from './strace-log.ts';
 
 const ANSWER = everyWriteBefore((send) => new TextDecoder().decode(send.bytes).startsWith('ans'));
@@ -56,6 +56,7 @@ describe('auditTrace', () => {
     expect(audit(GOOD)).toEqual({
       violations: [],
       answers: 1,
+      presuppositions: 0,
       sends: 1,
       logWrites: 1,
       fileSyncs: 1,
@@ -122,6 +123,19 @@ describe('auditTrace', () => {
   test('an answer for bytes that nobody wrote is a violation', () => {
     const report = auditTrace(GOOD.join('\n'), { acknowledges: () => [{ path: '/w/topics/t/0.log', at: 8, end: 16 }] });
     expect(report.violations.map(({ kind }) => kind)).toEqual(['never written']);
+  });
+
+  test('what a call presupposes is judged when it begins', () => {
+    const unlink = '13 100.0000065 unlink("topics/t/old.log") = 0';
+    const presupposes: AuditOptions['presupposes'] = (call, writes) => (call.name === 'unlink' ? writes() : undefined);
+    const judge = (at: number): AuditReport =>
+      auditTrace(GOOD.toSpliced(at, 0, unlink).join('\n'), {
+        acknowledges: ANSWER,
+        workingDirectory: '/w',
+        presupposes,
+      });
+    expect(judge(9)).toMatchObject({ violations: [], presuppositions: 1 });
+    expect(judge(7).violations.map(({ kind, line }) => [kind, line])).toEqual([['data not durable', 8]]);
   });
 
   test('sends that are no answers are counted and not judged', () => {

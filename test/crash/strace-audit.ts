@@ -28,6 +28,8 @@ export interface ByteRange {
   readonly path: string;
   readonly at: number;
   readonly end: number;
+  /** Writes that ended after this line are not judged: what was written over it since says the same, say. */
+  readonly untilLine?: number;
 }
 
 /**
@@ -38,6 +40,10 @@ export type Acknowledges = (send: SocketSend, writes: readonly FileWrite[]) => r
 
 export interface AuditOptions {
   readonly acknowledges: Acknowledges;
+  /**
+   * What must be durable when a call that is no send begins: what must outlive a file before it goes, say. Undefined: nothing.
+   */
+  readonly presupposes?: (call: SystemCall, writes: () => readonly FileWrite[]) => readonly ByteRange[] | undefined;
   /** For relative paths of calls that strace does not annotate. Default '/'. */
   readonly workingDirectory?: string;
   /** Which files' writes the rule is told. Default: names that end in '.log'. */
@@ -55,6 +61,8 @@ export interface AuditReport {
   readonly violations: readonly AuditViolation[];
   /** Counts, so that an audit that saw nothing is not taken for a good one. */
   readonly answers: number;
+  /** Other calls that presupposed something. */
+  readonly presuppositions: number;
   readonly sends: number;
   readonly logWrites: number;
   readonly fileSyncs: number;
@@ -90,6 +98,7 @@ function isUnder(path: string, folder: string): boolean {
 class Auditor {
   readonly violations: AuditViolation[] = [];
   answers = 0;
+  presuppositions = 0;
   sends = 0;
   logWrites = 0;
   fileSyncs = 0;
@@ -108,8 +117,13 @@ class Auditor {
 
   started(call: SystemCall, line: number): void {
     const target = firstDescriptor(call.args);
-    if (target.kind !== 'socket') return;
-    if (!['write', 'writev', 'sendto', 'sendmsg'].includes(call.name)) return;
+    if (target.kind !== 'socket' || !['write', 'writev', 'sendto', 'sendmsg'].includes(call.name)) {
+      const ranges = this.options.presupposes?.(call, () => this.known());
+      if (ranges === undefined) return;
+      this.presuppositions += 1;
+      this.check(ranges, line);
+      return;
+    }
     this.sends += 1;
     this.checkSend({ line, seconds: call.seconds, socket: target.label, bytes: outgoingBytes(call.args) });
   }
@@ -121,8 +135,9 @@ class Auditor {
   }
 
   private changed(call: SystemCall, line: number): void {
-    const paths = pathArguments(call.args, this.options.workingDirectory ?? '/');
-    const [first, second] = paths;
+    // The bytes of a write are no paths.
+    const isWrite = /^p?writev?(64)?$/.test(call.name);
+    const [first, second] = isWrite ? [] : pathArguments(call.args, this.options.workingDirectory ?? '/');
     switch (call.name) {
       case 'write':
       case 'writev':
@@ -218,21 +233,28 @@ class Auditor {
     }
   }
 
-  private checkSend(send: SocketSend): void {
-    const known = [...this.files.entries()]
+  private known(): readonly FileWrite[] {
+    return [...this.files.entries()]
       .filter(([path]) => this.isLog(path))
       .flatMap(([, file]) => file.writes)
       .toSorted((left, right) => left.line - right.line);
-    const ranges = this.options.acknowledges(send, known);
+  }
+
+  private checkSend(send: SocketSend): void {
+    const ranges = this.options.acknowledges(send, this.known());
     if (ranges === undefined) return;
     this.answers += 1;
-    for (const range of ranges) this.checkRange(range, send.line);
-    for (const path of new Set(ranges.map((range) => range.path))) this.checkNames(path, send.line);
+    this.check(ranges, send.line);
+  }
+
+  private check(ranges: readonly ByteRange[], line: number): void {
+    for (const range of ranges) this.checkRange(range, line);
+    for (const path of new Set(ranges.map((range) => range.path))) this.checkNames(path, line);
   }
 
   private checkRange(range: ByteRange, line: number): void {
     const touching = (this.files.get(range.path)?.writes ?? []).filter(
-      (write) => write.at < range.end && range.at < write.end,
+      (write) => write.at < range.end && range.at < write.end && write.line <= (range.untilLine ?? Infinity),
     );
     const where = `[${String(range.at)}, ${String(range.end)})`;
     if (touching.length === 0) {
@@ -271,6 +293,6 @@ export function auditTrace(log: string, options: AuditOptions): AuditReport {
     if (event.kind === 'start') auditor.started(event.call, event.line);
     else auditor.ended(event.call, event.line);
   }
-  const { violations, answers, sends, logWrites, fileSyncs, directorySyncs } = auditor;
-  return { violations, answers, sends, logWrites, fileSyncs, directorySyncs };
+  const { violations, answers, presuppositions, sends, logWrites, fileSyncs, directorySyncs } = auditor;
+  return { violations, answers, presuppositions, sends, logWrites, fileSyncs, directorySyncs };
 }

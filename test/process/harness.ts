@@ -90,6 +90,12 @@ export interface RunningBroker {
   readonly ended: Promise<{ readonly status: number | null; readonly signal: NodeJS.Signals | null }>;
   /** SIGTERM and wait; kills after 20 s and fails. */
   stop(): Promise<void>;
+  /** For `finally`: ends it if it still runs. */
+  destroy(): void;
+}
+
+export function portOf(address: string): number {
+  return Number(address.slice(address.lastIndexOf(':') + 1));
 }
 
 export interface BrokerOptions {
@@ -125,6 +131,10 @@ export async function startBroker(dataDir: string, options: BrokerOptions = {}):
       resolve({ status, signal });
     });
   });
+  let isRunning = true;
+  child.once('close', () => {
+    isRunning = false;
+  });
   const facts = await readyFacts(child, options.readyMs ?? 30_000, () => stderr);
   return {
     server: facts.listen,
@@ -136,12 +146,15 @@ export async function startBroker(dataDir: string, options: BrokerOptions = {}):
     },
     ended,
     stop: async () => {
-      if (child.exitCode !== null || child.signalCode !== null) return;
+      if (!isRunning) return;
       process.kill(facts.pid, 'SIGTERM');
       const timer = setTimeout(() => child.kill('SIGKILL'), 20_000);
       const end = await ended;
       clearTimeout(timer);
       expect(end, `the broker did not stop cleanly: ${stderr}`).toEqual({ status: 0, signal: null });
+    },
+    destroy: () => {
+      if (isRunning) process.kill(facts.pid, 'SIGKILL');
     },
   };
 }
