@@ -30,6 +30,8 @@ export async function truncateLog(parts: TruncationParts, to: Offset): Promise<O
   if (to >= state.logEnd) return state.logEnd;
   assert(to >= state.logStart, `truncation to ${String(to)}, below the log start ${String(state.logStart)}`);
   await committer.quiesce();
+  // A write that waits for a sync of the checkpoint would join the old recovery point to the epochs of the log that was cut.
+  await checkpoint.settle();
   const index = Math.max(0, state.segmentIndexAt(to));
   const segment = state.segments[index];
   assert(segment !== undefined, 'a segment holds the offset');

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { FsyncPolicy, Preallocation } from '../../src/storage/config.ts';
+import { effort } from '../effort.ts';
 import { OPERATIONS, StorageSweep, sweepConfig, type Operation, type SweepCounts } from './storage-sweep.ts';
 
 /** Every sequence of that length; a shorter one is the start of a longer one that appends behind it. */
@@ -45,7 +46,25 @@ async function sweep(
 /** All sequences of four, instead of one in a few: takes many minutes. */
 const EXHAUSTIVE = process.env['RIVULET_SWEEP'] === 'exhaustive';
 
+/** Lives that have found something, and what. */
+const FOUND: readonly (readonly [string, readonly Operation[], number])[] = [
+  ['a recovery point joined to the epochs of a log cut below it', ['roll', 'delete', 'truncate'], 2],
+];
+
 describe('every short life of a log, cut anywhere', () => {
+  test.each(FOUND)('found before: %s', async (_what, sequence, examine) => {
+    const run = new StorageSweep({
+      config: sweepConfig({ fsync: 'always', preallocate: 'none' }),
+      choicesMax: 6,
+      samples: 4,
+      tornOneIn: 8,
+      cutAfterOneIn: 4,
+      secondCrashOneIn: 40,
+    });
+    await run.run(sequence, examine);
+    expect(run.counts.states).toBeGreaterThan(20);
+  });
+
   test('always: any two operations, every cut, every subset of what is pending', { timeout: 300_000 }, async () => {
     const counts = await sweep(2, { fsync: 'always', preallocate: 'none' }, { samples: 8, choicesMax: 6, oneIn: 1 });
     expect(counts.sequences).toBe(OPERATIONS.length ** 2);
@@ -54,17 +73,19 @@ describe('every short life of a log, cut anywhere', () => {
 
   test('always: three and four operations', { timeout: EXHAUSTIVE ? 3_600_000 : 300_000 }, async () => {
     const policy = { fsync: 'always', preallocate: 'none' } as const;
-    const three = await sweep(3, policy, { samples: 4, choicesMax: 6, oneIn: EXHAUSTIVE ? 1 : 3 });
-    const four = await sweep(4, policy, { samples: 4, choicesMax: 6, oneIn: EXHAUSTIVE ? 1 : 45 });
-    expect(three.states + four.states).toBeGreaterThan(1000);
+    const three = await sweep(3, policy, { samples: 4, choicesMax: 6, oneIn: EXHAUSTIVE ? 1 : effort(1, 8) });
+    const four = await sweep(4, policy, { samples: 4, choicesMax: 6, oneIn: EXHAUSTIVE ? 1 : effort(45, 400) });
+    expect(three.states + four.states).toBeGreaterThan(effort(5000, 400));
   });
 
   test.each([
     ['always', 'recycle'],
     ['interval', 'none'],
     ['never', 'none'],
-  ] as const)('%s, %s: three operations, a part of them', { timeout: 300_000 }, async (fsync, preallocate) => {
-    const counts = await sweep(3, { fsync, preallocate }, { samples: 3, choicesMax: 4, oneIn: EXHAUSTIVE ? 1 : 11 });
-    expect(counts.states).toBeGreaterThan(100);
+  ] as const)('%s, %s: three operations', { timeout: EXHAUSTIVE ? 3_600_000 : 300_000 }, async (fsync, preallocate) => {
+    const how = { samples: 3, choicesMax: 4 };
+    const three = await sweep(3, { fsync, preallocate }, { ...how, oneIn: EXHAUSTIVE ? 1 : effort(5, 60) });
+    expect(three.states).toBeGreaterThan(effort(1000, 10));
+    if (EXHAUSTIVE) await sweep(4, { fsync, preallocate }, { ...how, oneIn: 1 });
   });
 });
