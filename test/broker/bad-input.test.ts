@@ -1,20 +1,9 @@
 // Whatever a client sends, it gets a clear answer, and the next client is served as before.
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { crc32cTable } from '../../src/base/checksum.ts';
-import { BATCH_BYTES_MAX, FRAME_BYTES_MAX, UNAUTHENTICATED_FRAME_BYTES_MAX } from '../../src/base/limits.ts';
+import { BATCH_BYTES_MAX, FRAME_BYTES_MAX } from '../../src/base/limits.ts';
 import type { TopicId } from '../../src/base/brands.ts';
-import { writeU16, writeU32 } from '../../src/base/bytes.ts';
-import {
-  ATTRIBUTES_AT,
-  BATCH_HEADER_BYTES,
-  BATCH_LENGTH_AT,
-  CRC_AT,
-  CRC_COVERS_FROM,
-  LAST_OFFSET_DELTA_AT,
-  MAGIC_AT,
-  RECORD_COUNT_AT,
-} from '../../src/format/batch.ts';
 import { createTopicV1, encodeRequestFrame, OPERATION, parseSpoken } from '../../src/protocol/index.ts';
+import { BAD_BATCHES, BAD_FRAMES, BAD_TOPIC_NAMES, header } from './bad-frames.ts';
 import { batchOf, joined, produceBody, type RawClient } from './raw-client.ts';
 import { RealNode } from './real-node.ts';
 
@@ -43,16 +32,6 @@ async function stillServes(): Promise<void> {
   expect(await other.listOffset(topicId, { kind: 'latest' })).toBe(0);
 }
 
-function header(length: number, operation: number, version = 1, flags = 0): Uint8Array {
-  const bytes = new Uint8Array(12);
-  writeU32(bytes, 0, length);
-  writeU16(bytes, 4, operation);
-  bytes[6] = version;
-  bytes[7] = flags;
-  writeU32(bytes, 8, 99);
-  return bytes;
-}
-
 async function lastWords(
   raw: RawClient,
 ): Promise<{ readonly code: string | undefined; readonly message: string | undefined }> {
@@ -62,26 +41,16 @@ async function lastWords(
   return { code: failure?.code, message: failure?.message };
 }
 
-test.each([
-  ['shorter than its header', header(3, 1), 'MALFORMED_FRAME', /length is 3/],
-  ['longer than allowed before Hello', header(UNAUTHENTICATED_FRAME_BYTES_MAX + 100, 1), 'FRAME_TOO_LARGE', /at most/],
-  ['of a length that lies by gigabytes', header(0xffff_fff0, 3), 'FRAME_TOO_LARGE', /at most/],
-  ['an answer', header(8, 1, 1, 1), 'MALFORMED_FRAME', /flags/],
-  ['HTTP', new TextEncoder().encode('GET / HTTP/1.1\r\nHost: broker\r\n\r\n'), 'FRAME_TOO_LARGE', /HTTP/],
-  ['TLS', Uint8Array.from([0x16, 3, 1, 2, 0, 1, 0, 1, 252, 3, 3, 0]), 'FRAME_TOO_LARGE', /TLS/],
-  [
-    'garbage',
-    Uint8Array.from({ length: 4096 }, (_, index) => (index * 197 + 91) & 0xff),
-    'FRAME_TOO_LARGE',
-    /frame length/,
-  ],
-])('frame %s: the last words say so, and the connection ends', async (_what, bytes, code, message) => {
-  const raw = await node.client();
-  raw.send(bytes);
-  const words = await lastWords(raw);
-  expect(words.code).toBe(code);
-  expect(words.message).toMatch(message);
-});
+test.each(BAD_FRAMES)(
+  'frame %s: the last words say so, and the connection ends',
+  async (_what, bytes, code, message) => {
+    const raw = await node.client();
+    raw.send(bytes);
+    const words = await lastWords(raw);
+    expect(words.code).toBe(code);
+    expect(words.message).toMatch(message);
+  },
+);
 
 test('frame larger than allowed after Hello: refused before its body is buffered', async () => {
   client.send(header(FRAME_BYTES_MAX + 9, 3));
@@ -132,120 +101,14 @@ test('request cut off by the end of its connection: forgotten', async () => {
   await client.closed();
 });
 
-/** A good batch, spoilt; `sealed`: with a checksum that is right for the spoilt bytes. */
-function spoilt(change: (batch: Uint8Array) => void, sealed: boolean): Uint8Array {
-  const batch = batchOf(['one', 'two', 'three']);
-  change(batch);
-  if (sealed) writeU32(batch, CRC_AT, crc32cTable(batch.subarray(CRC_COVERS_FROM)));
-  return batch;
-}
-
-test.each([
-  [
-    'flipped bit',
-    spoilt((batch) => {
-      batch[batch.length - 2] = (batch[batch.length - 2] ?? 0) ^ 1;
-    }, false),
-    'CORRUPT_BATCH',
-    /checksum/,
-  ],
-  [
-    'magic of another version',
-    spoilt((batch) => {
-      batch[MAGIC_AT] = 1;
-    }, true),
-    'INVALID_BATCH',
-    /magic/,
-  ],
-  [
-    'length that lies upwards',
-    spoilt((batch) => {
-      writeU32(batch, BATCH_LENGTH_AT, batch.length + 100);
-    }, true),
-    'INVALID_BATCH',
-    /short/,
-  ],
-  [
-    'length that lies downwards',
-    spoilt((batch) => {
-      writeU32(batch, BATCH_LENGTH_AT, 10);
-    }, true),
-    'INVALID_BATCH',
-    /length/,
-  ],
-  [
-    'negative length',
-    spoilt((batch) => {
-      writeU32(batch, BATCH_LENGTH_AT, 0xffff_ffff);
-    }, true),
-    'INVALID_BATCH',
-    /length/,
-  ],
-  [
-    'unknown codec',
-    spoilt((batch) => {
-      writeU16(batch, ATTRIBUTES_AT, 5);
-    }, true),
-    'UNKNOWN_CODEC',
-    /codec 5/,
-  ],
-  [
-    'unknown attributes',
-    spoilt((batch) => {
-      writeU16(batch, ATTRIBUTES_AT, 0x4000);
-    }, true),
-    'INVALID_BATCH',
-    /attribute/,
-  ],
-  [
-    'control bit',
-    spoilt((batch) => {
-      writeU16(batch, ATTRIBUTES_AT, 0x20);
-    }, true),
-    'INVALID_BATCH',
-    /control/,
-  ],
-  [
-    'record count that lies upwards',
-    spoilt((batch) => {
-      writeU32(batch, RECORD_COUNT_AT, 4);
-      writeU32(batch, LAST_OFFSET_DELTA_AT, 3);
-    }, true),
-    'INVALID_BATCH',
-    /record/,
-  ],
-  [
-    'record count that lies downwards',
-    spoilt((batch) => {
-      writeU32(batch, RECORD_COUNT_AT, 2);
-      writeU32(batch, LAST_OFFSET_DELTA_AT, 1);
-    }, true),
-    'INVALID_BATCH',
-    /record/,
-  ],
-  [
-    'last offset delta that is not dense',
-    spoilt((batch) => {
-      writeU32(batch, LAST_OFFSET_DELTA_AT, 9);
-    }, true),
-    'INVALID_BATCH',
-    /delta/,
-  ],
-  [
-    'offset delta inside a record that is not dense',
-    spoilt((batch) => {
-      batch[BATCH_HEADER_BYTES + 3] = 8;
-    }, true),
-    'INVALID_BATCH',
-    /record 0/,
-  ],
-  ['half a header', spoilt(() => undefined, false).subarray(0, 30), 'INVALID_BATCH', /short/],
-  ['bytes behind the batch', joined([batchOf(['fine']), Uint8Array.of(1, 2, 3)]), 'INVALID_BATCH', /batch 1/],
-])('Produce of a batch with %s: refused whole, with the reason', async (_what, batch, code, message) => {
-  const failure = await client.refused('Produce', produceBody(topicId, batch));
-  expect(failure.code).toBe(code);
-  expect(failure.message).toMatch(message);
-});
+test.each(BAD_BATCHES)(
+  'Produce of a batch with %s: refused whole, with the reason',
+  async (_what, batch, code, message) => {
+    const failure = await client.refused('Produce', produceBody(topicId, batch));
+    expect(failure.code).toBe(code);
+    expect(failure.message).toMatch(message);
+  },
+);
 
 test('Produce of a batch over max.batch.bytes: BATCH_TOO_LARGE with the limit', async () => {
   const small = await client.createTopic('small', { config: [{ key: 'max.batch.bytes', value: '2048' }] });
@@ -281,18 +144,7 @@ test('Produce by an unknown producer in mid-sequence: refused with the sequence 
   expect([failure.code, failure.facts['expectedSequence']]).toEqual(['UNKNOWN_PRODUCER', 0]);
 });
 
-test.each([
-  '',
-  '.',
-  '..',
-  'a/b',
-  '../../etc/passwd',
-  'nul\0inside',
-  'x'.repeat(250),
-  'x'.repeat(300),
-  'ümlaut',
-  'sp ace',
-])('CreateTopic named %j: INVALID_TOPIC_NAME', async (name) => {
+test.each(BAD_TOPIC_NAMES)('CreateTopic named %j: INVALID_TOPIC_NAME', async (name) => {
   const body = createTopicV1.encodeRequest({
     name,
     partitions: 1,
