@@ -1,6 +1,7 @@
 // Which leader epoch began where: a list in which offsets and epochs both rise. It is kept in checkpoints and seals, and it
 // is what finds a changed epoch in a batch header, which no checksum of the batch covers.
 import { leaderEpoch, offset, type LeaderEpoch, type Offset } from '../base/brands.ts';
+import { assert } from '../base/assert.ts';
 import type { ByteReader, ByteWriter } from '../base/bytes.ts';
 import { need } from './decoded.ts';
 
@@ -27,7 +28,16 @@ export function epochAt(entries: readonly EpochEntry[], at: number): LeaderEpoch
 /** Count u32, then the entries. */
 export function writeEpochs(writer: ByteWriter, entries: readonly EpochEntry[]): void {
   writer.u32(entries.length);
-  for (const { epoch, startOffset } of entries) writer.i32(epoch).i64(startOffset);
+  let last: EpochEntry | undefined;
+  for (const entry of entries) {
+    // What cannot be read back must not be written: the file would be lost.
+    assert(
+      last === undefined || (entry.epoch > last.epoch && entry.startOffset > last.startOffset),
+      `epoch ${String(entry.epoch)} at offset ${String(entry.startOffset)} is out of order`,
+    );
+    writer.i32(entry.epoch).i64(entry.startOffset);
+    last = entry;
+  }
 }
 
 /** Throws DecodeError unless epochs and offsets both rise. */

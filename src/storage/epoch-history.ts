@@ -25,6 +25,8 @@ export class EpochHistory {
         at >= last.startOffset,
         `epoch ${String(epoch)} begins at ${String(at)}, before ${String(last.startOffset)}`,
       );
+      // Nothing is retained of the last one: the head was removed up to where this one begins.
+      if (at === last.startOffset) this.list.pop();
     }
     this.list.push({ epoch, startOffset: at });
     return true;

@@ -178,6 +178,8 @@ async function clearTail(state: LogState, segment: Segment, cut: CutPlace): Prom
       unlinkIfThere(state.deps.disk, sidePath(state, segment, suffix)),
     );
   }
+  // A seal that came back after a power cut would speak for batches that are not the same any more.
+  await state.health.guard('directory fsync failed', () => state.deps.disk.syncDirectory(state.directory));
   if (!wasSealed) {
     segment.padded = true;
     return;

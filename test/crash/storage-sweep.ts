@@ -62,6 +62,8 @@ export interface SweepOptions {
   /** All subsets of up to so many pending operations; of more, `samples` random ones. */
   readonly choicesMax: number;
   readonly samples: number;
+  /** Tried too at each cut that has so many operations pending: bit n, as in what a failure prints, is the n-th of them. */
+  readonly survivors?: readonly string[];
   /** At one of so many cuts, writes are torn and replaced by noise too. */
   readonly tornOneIn: number;
   /** One of so many states is cut once more when it has been recovered. */
@@ -339,6 +341,8 @@ class SweepLife {
         keep(disk.crashWith(mask), `survivors ${mask.toString(2)}`, false);
       }
     }
+    for (const text of this.options.survivors ?? [])
+      if (text.length === pending) keep(disk.crashWith(BigInt(`0b${text}`)), `survivors ${text}`, false);
     if (pending > 0 && this.counts.crashPoints % this.options.tornOneIn === 0)
       keep(disk.fork('random', this.choices), 'torn', false);
     // A truncation that was killed may have got anywhere; otherwise the page cache has all that was written.
