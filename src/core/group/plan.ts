@@ -148,7 +148,9 @@ function ownedSince(owned: OwnedPartitions, generation: number): OwnedPartitions
  */
 export function withoutReleased(row: GroupMember, { generation, released }: Release): OwnedPartitions {
   if (generation > row.generation) return row.owned;
-  const named = new Map(released.map(({ topicId, partitions }) => [topicId, new Set(partitions)]));
+  const named = new Map<TopicId, Set<number>>();
+  for (const { topicId, partitions } of released)
+    named.set(topicId, new Set([...(named.get(topicId) ?? []), ...partitions]));
   return withoutOwned(
     row.owned,
     (topicId, partition, since) =>
