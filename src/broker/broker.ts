@@ -7,6 +7,7 @@ import { CONNECTION_OPERATION } from '../protocol/frame.ts';
 import type { MetadataLog, Replicas } from '../replication/contract.ts';
 import { ColdReads } from './cold-reads.ts';
 import { refusal } from './failures.ts';
+import { GroupDriver } from './groups/driver.ts';
 import { Headroom } from './headroom.ts';
 import { brokerMetrics, type BrokerMetrics } from './metrics.ts';
 import type { BrokerNode } from './node.ts';
@@ -43,6 +44,7 @@ export class BrokerCore implements BrokerNode {
   readonly coldReads: ColdReads;
   readonly parked: ParkedFetches;
   readonly headroom: Headroom;
+  readonly groups: GroupDriver;
   private readonly sessions = new Set<Session>();
   private readonly byAddress = new Map<string, number>();
   private refusals = 0;
@@ -64,6 +66,12 @@ export class BrokerCore implements BrokerNode {
     this.coldReads = new ColdReads(options.settings.coldReadsMax);
     this.parked = new ParkedFetches(options.settings.parkedFetchesMax);
     this.headroom = new Headroom(disk, telemetry, options.settings.minFreeBytes);
+    this.groups = new GroupDriver({
+      nodeId: options.identity.nodeId,
+      metadata: options.metadata,
+      clock: options.ports.clock,
+      telemetry,
+    });
     this.observe();
   }
 
@@ -134,6 +142,7 @@ export class BrokerCore implements BrokerNode {
     // A turn later: `stopping` is seen by whoever is woken here.
     await this.ports.clock.yieldNow();
     this.parked.finishAll();
+    this.groups.close();
     await this.within(STOP_WAIT_MS, () => Array.from(this.sessions).every(({ inFlight }) => inFlight === 0));
     for (const session of Array.from(this.sessions)) session.end();
     await this.within(STOP_WAIT_MS, () => this.sessions.size === 0);
@@ -192,6 +201,7 @@ export class BrokerCore implements BrokerNode {
     this.ticks += 1;
     this.replicas.tick();
     this.parked.expire(nowMs);
+    this.groups.tick(nowMs);
     if (this.ticks % SESSION_TICKS === 0) for (const session of Array.from(this.sessions)) session.tick(nowMs);
     this.headroom.tick(nowMs);
     for (const resolve of this.quietWaiters.splice(0)) resolve();

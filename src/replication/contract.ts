@@ -5,12 +5,12 @@ import type { EntryOutcome } from '../core/metadata/apply.ts';
 import type { MetadataEntry } from '../core/metadata/entry.ts';
 import type { MetadataView, PartitionState, TopicState } from '../core/metadata/image.ts';
 import type { MappedSlice } from '../ports/disk.ts';
-import type { CheckedBatch } from '../storage/contract.ts';
+import type { CheckedBatch, LogPlace } from '../storage/contract.ts';
 
 export type { EntryOutcome, EntryValue } from '../core/metadata/apply.ts';
 export type { MetadataEntry } from '../core/metadata/entry.ts';
 export type { MetadataView, NodeState, PartitionState, TopicState } from '../core/metadata/image.ts';
-export type { CheckedBatch } from '../storage/contract.ts';
+export type { CheckedBatch, LogPlace } from '../storage/contract.ts';
 
 /** One entry that was applied, with its outcome. */
 export interface AppliedEntry {
@@ -148,6 +148,8 @@ export interface Replica {
   fetch(call: FetchCall): FetchOutcome;
   prepare(offset: Offset, maxBytes: number): Promise<void>;
   listOffset(at: OffsetAt, currentLeaderEpoch: number): Promise<OffsetOutcome>;
+  /** For how far behind a reader is: by positional reads, off the hot path. */
+  placeOf(offset: Offset): Promise<LogPlace>;
   /** Called when the high watermark has moved, or the replica has closed or lost leadership: fetch again. Undefined: too many. */
   onAdvance(listener: () => void): (() => void) | undefined;
 }

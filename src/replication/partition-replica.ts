@@ -16,6 +16,7 @@ import type { PartitionLog } from '../storage/log.ts';
 import type {
   FetchCall,
   FetchOutcome,
+  LogPlace,
   OffsetAt,
   OffsetOutcome,
   ProduceCall,
@@ -188,6 +189,10 @@ export class PartitionReplica implements Replica {
 
   prepare(from: Offset, maxBytes: number): Promise<void> {
     return this.log.prepare(from, maxBytes);
+  }
+
+  placeOf(at: Offset): Promise<LogPlace> {
+    return this.log.placeOf(at);
   }
 
   async listOffset(at: OffsetAt, currentLeaderEpoch: number): Promise<OffsetOutcome> {

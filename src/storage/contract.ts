@@ -70,6 +70,18 @@ export interface RecoveryReport {
   readonly damaged: readonly OffsetRange[];
 }
 
+/** Where an offset stands in the log. */
+export interface LogPlace {
+  /** Bytes of batches from the one that holds the offset to the end. */
+  readonly bytesToEnd: number;
+  /** Of the first record of that batch; -1: nothing is there yet. */
+  readonly timestamp: TimestampMs;
+  /** Until retention by time may remove it; undefined: there is no such retention, or nothing is there yet. */
+  readonly retainedForMs: number | undefined;
+  /** What may still be appended until retention by size may remove it. */
+  readonly retainedForBytes: number | undefined;
+}
+
 export interface TimestampLookup {
   /** The first record of the first batch whose largest timestamp is at least the one asked for; the client looks inside. */
   readonly offset: Offset;

@@ -9,6 +9,7 @@ import type {
   CheckedBatch,
   EpochEntry,
   HeaderVisit,
+  LogPlace,
   OffsetRange,
   ReadResult,
   RecoveryReport,
@@ -16,7 +17,7 @@ import type {
 } from './contract.ts';
 import { isNotFound } from './health.ts';
 import { LogState } from './log-state.ts';
-import { offsetForTimestamp, scanHeaders } from './lookup.ts';
+import { offsetForTimestamp, placeOf, scanHeaders } from './lookup.ts';
 import { OwnerSnapshots, snapshotOffset, type OwnerSnapshot } from './owner-snapshot.ts';
 import { Preallocator } from './preallocate.ts';
 import { Reader } from './reader.ts';
@@ -185,6 +186,9 @@ export class PartitionLog {
   }
   offsetForTimestamp(timestamp: number): Promise<TimestampLookup | undefined> {
     return offsetForTimestamp(this.state, timestamp);
+  }
+  placeOf(at: Offset): Promise<LogPlace> {
+    return placeOf(this.state, at, this.state.deps.clock.wallMs());
   }
   /** Where the epoch ended in this log: the start of the next greater one, or the log end. Undefined: older than the log. */
   epochEndOffset(epoch: LeaderEpoch): { readonly epoch: LeaderEpoch; readonly endOffset: Offset } | undefined {

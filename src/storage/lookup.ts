@@ -1,10 +1,11 @@
 // Walks over checked batches: by time, and for the owner's state. Off the hot path, by positional reads.
 import { assert } from '../base/assert.ts';
-import { offset, position, timestampMs, type Offset } from '../base/brands.ts';
-import type { HeaderVisit, TimestampLookup } from './contract.ts';
+import { NO_TIMESTAMP, offset, position, timestampMs, type Offset } from '../base/brands.ts';
+import type { HeaderVisit, LogPlace, TimestampLookup } from './contract.ts';
 import { recordDamage } from './damage.ts';
 import { walkFile, type WalkedBatch } from './file-walk.ts';
 import type { LogState } from './log-state.ts';
+import { ageBase } from './retention.ts';
 import type { Segment } from './segment.ts';
 import { loadFacts, loadForReading } from './segment-loader.ts';
 import { withFile } from './sealing.ts';
@@ -28,6 +29,34 @@ export async function offsetForTimestamp(state: LogState, timestamp: number): Pr
     if (found !== undefined) return found;
   }
   return undefined;
+}
+
+/** What lies between an offset and the end, and how long retention will leave the offset alone. */
+export async function placeOf(state: LogState, at: Offset, nowMs: number): Promise<LogPlace> {
+  const from = Math.max(at, state.logStart);
+  const segments = state.segments.slice(Math.max(0, state.segmentIndexAt(offset(from))));
+  for (const segment of segments) await loadFacts(state, segment);
+  const [first, ...rest] = segments;
+  const facts = first?.facts;
+  if (first === undefined || facts === undefined || first.removed || from >= state.logEnd)
+    return { bytesToEnd: 0, timestamp: NO_TIMESTAMP, retainedForMs: undefined, retainedForBytes: undefined };
+  await loadForReading(state, first);
+  let found = { position: 0, timestamp: -1 };
+  await walkFrom(state, first, from, ({ header, position: start }) => {
+    if (header.lastOffset < from) return true;
+    found = { position: start, timestamp: header.baseTimestamp };
+    return false;
+  });
+  const { retentionMs, retentionBytes } = state.config;
+  const bytesAfter = rest.reduce((sum, segment) => sum + (segment.facts?.size ?? 0), 0);
+  const seenMs = Math.max(facts.rolledMs, first.lastAppendMs);
+  const born = ageBase(facts.maxTimestamp, seenMs >= 0 ? seenMs : nowMs, nowMs);
+  return {
+    bytesToEnd: facts.size - found.position + bytesAfter,
+    timestamp: timestampMs(Math.max(-1, found.timestamp)),
+    retainedForMs: retentionMs < 0 ? undefined : Math.max(0, born + retentionMs - nowMs),
+    retainedForBytes: retentionBytes < 0 ? undefined : Math.max(0, retentionBytes - bytesAfter),
+  };
 }
 
 export async function scanHeaders(state: LogState, from: Offset, visit: HeaderVisit): Promise<void> {

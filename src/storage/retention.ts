@@ -18,14 +18,17 @@ export class Retention {
   private readonly state: LogState;
   private readonly checkpoint: CheckpointFile;
   private readonly preallocator: Preallocator;
-  private lastWallMs = -1;
-  private lastBootMs = 0;
+  private lastWallMs: number;
+  private lastBootMs: number;
   private pausedUntilBootMs = 0;
 
   constructor(state: LogState, checkpoint: CheckpointFile, preallocator: Preallocator) {
     this.state = state;
     this.checkpoint = checkpoint;
     this.preallocator = preallocator;
+    // A jump before the first look is one, too.
+    this.lastWallMs = state.deps.clock.wallMs();
+    this.lastBootMs = state.deps.clock.bootMs();
   }
 
   /** The active segment has been idle longer than records are kept: it is to be rolled, so that it can go. */
@@ -111,15 +114,13 @@ export class Retention {
 
   private timePaused(nowMs: number): boolean {
     const bootMs = this.state.deps.clock.bootMs();
-    if (this.lastWallMs >= 0) {
-      const jump = nowMs - this.lastWallMs - (bootMs - this.lastBootMs);
-      if (Math.abs(jump) > JUMP_MS) {
-        this.pausedUntilBootMs = bootMs + STABLE_MS;
-        this.state.deps.telemetry.log('warn', 'log.retention-paused', {
-          directory: this.state.directory,
-          jumpMs: Math.round(jump),
-        });
-      }
+    const jump = nowMs - this.lastWallMs - (bootMs - this.lastBootMs);
+    if (Math.abs(jump) > JUMP_MS) {
+      this.pausedUntilBootMs = bootMs + STABLE_MS;
+      this.state.deps.telemetry.log('warn', 'log.retention-paused', {
+        directory: this.state.directory,
+        jumpMs: Math.round(jump),
+      });
     }
     this.lastWallMs = nowMs;
     this.lastBootMs = bootMs;
@@ -131,6 +132,6 @@ export class Retention {
  * The largest timestamp says how old a segment is. One that lies in the future is not believed: the producer's clock is
  * ahead, and the segment is as old as the last append to it.
  */
-function ageBase(maxTimestamp: number, closedMs: number, nowMs: number): number {
+export function ageBase(maxTimestamp: number, closedMs: number, nowMs: number): number {
   return maxTimestamp >= 0 && maxTimestamp <= nowMs ? maxTimestamp : closedMs;
 }

@@ -41,6 +41,8 @@ export interface Durable extends Topics {
   readonly generationFloor: number;
 }
 
+type Applied = Extract<RecordOutcome, { readonly ok: true }>;
+
 /** When the coordinator itself has slept for so long, that was no silence of its members. */
 const STALL_MS = 1000;
 /** Groups that are looked at in one tick only because topics have changed. */
@@ -50,6 +52,7 @@ export class Coordinator {
   private readonly durable: Durable;
   private readonly live = new Map<string, LiveGroup>();
   private expiredMs: number;
+  private stopped = false;
   private records: GroupRecord[] = [];
   private answers: { readonly token: Token; readonly answer: GroupAnswer }[] = [];
   private notes: { readonly event: string; readonly groupId: string; readonly detail: string }[] = [];
@@ -104,7 +107,7 @@ export class Coordinator {
     live.underWay = undefined;
     const group = this.durable.groups.get(record.groupId);
     live.follow(group?.members ?? new Map<string, GroupMember>(), nowMs);
-    if (outcome.ok) this.answerApplied(live, underWay, group, outcome.offsets ?? 0);
+    if (outcome.ok) this.answerApplied(live, underWay, group, outcome);
     else this.answerFailed(live, underWay, outcome);
     this.wake(live, group);
     // What failed is not tried again at once.
@@ -133,6 +136,28 @@ export class Coordinator {
       this.step(live, nowMs);
       live.nextDueMs = live.soonest();
       this.forgetIdle(live);
+    }
+    return this.takeEffects();
+  }
+
+  /**
+   * No more records come out of here: another coordinator takes over, or the node stops. Requests are refused with `why`, except
+   * those whose record is under way: its outcome answers them.
+   */
+  stop(why: GroupFailure): Effects {
+    this.stopped = true;
+    for (const live of this.live.values()) {
+      const tokens = [
+        ...live.waiters.splice(0).map(({ token }) => token),
+        ...live.deletions.splice(0),
+        ...Array.from(live.parked.values(), ({ token }) => token),
+      ];
+      live.parked.clear();
+      if (live.replay !== undefined && live.replay.stage !== 'resetting') {
+        tokens.push(live.replay.token);
+        live.replay = undefined;
+      }
+      for (const token of tokens) this.answer(token, why);
     }
     return this.takeEffects();
   }
@@ -268,7 +293,7 @@ export class Coordinator {
 
   /** Makes the next record, if one is needed and none is under way. */
   private step(live: LiveGroup, nowMs: MonotonicMs): void {
-    if (live.underWay !== undefined) return;
+    if (live.underWay !== undefined || this.stopped) return;
     const group = this.durable.groups.get(live.groupId);
     if (this.stepReplay(live, group, nowMs) || this.stepDeletions(live, group)) return;
     const ended = Array.from(live.sessions).filter(([, { deadlineMs }]) => deadlineMs <= nowMs);
@@ -303,7 +328,7 @@ export class Coordinator {
       return false;
     });
     if (change === undefined) {
-      for (const waiter of kept) this.answerWaiter(live, waiter, group, 0);
+      for (const waiter of kept) this.answerWaiter(live, waiter, group, { ok: true });
       return;
     }
     this.emit(live, { kind: 'change', groupId: live.groupId, change }, kept, new Set(change.removed));
@@ -364,11 +389,11 @@ export class Coordinator {
     this.records.push(record);
   }
 
-  private answerApplied(live: LiveGroup, { waiters }: UnderWay, group: GroupState | undefined, offsets: number): void {
-    for (const waiter of waiters) this.answerWaiter(live, waiter, group, offsets);
+  private answerApplied(live: LiveGroup, { waiters }: UnderWay, group: GroupState | undefined, outcome: Applied): void {
+    for (const waiter of waiters) this.answerWaiter(live, waiter, group, outcome);
   }
 
-  private answerWaiter(live: LiveGroup, waiter: Waiter, group: GroupState | undefined, offsets: number): void {
+  private answerWaiter(live: LiveGroup, waiter: Waiter, group: GroupState | undefined, outcome: Applied): void {
     switch (waiter.kind) {
       case 'member':
         this.tell(waiter.token, live, group, waiter.memberId);
@@ -378,10 +403,15 @@ export class Coordinator {
         break;
       case 'replay':
         live.replay = undefined;
-        this.answer(waiter.token, { ok: true, kind: 'replayed', generation: group?.generation ?? 0 });
+        this.answer(waiter.token, {
+          ok: true,
+          kind: 'replayed',
+          generation: group?.generation ?? 0,
+          before: outcome.before ?? [],
+        });
         break;
       case 'delete':
-        this.answer(waiter.token, { ok: true, kind: 'deleted', offsets });
+        this.answer(waiter.token, { ok: true, kind: 'deleted', offsets: outcome.offsets ?? 0 });
         break;
     }
   }

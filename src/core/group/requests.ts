@@ -60,7 +60,8 @@ export type GroupRecord =
   | { readonly kind: 'delete'; readonly groupId: string };
 
 export type RecordOutcome =
-  | { readonly ok: true; readonly offsets?: number }
+  /** delete: offsets that are gone. reset: what was committed before, in the order of the record. */
+  | { readonly ok: true; readonly offsets?: number; readonly before?: readonly (Offset | undefined)[] }
   | { readonly ok: false; readonly code: ErrorName; readonly message: string };
 
 export type MembershipState = 'stable' | 'revoking' | 'waiting' | 'paused';
@@ -76,7 +77,12 @@ export interface Membership {
 export type GroupAnswer =
   | { readonly ok: true; readonly kind: 'membership'; readonly memberId: string; readonly membership: Membership }
   | { readonly ok: true; readonly kind: 'left'; readonly left: boolean }
-  | { readonly ok: true; readonly kind: 'replayed'; readonly generation: number }
+  | {
+      readonly ok: true;
+      readonly kind: 'replayed';
+      readonly generation: number;
+      readonly before: readonly (Offset | undefined)[];
+    }
   | { readonly ok: true; readonly kind: 'deleted'; readonly offsets: number }
   | GroupFailure;
 
