@@ -389,6 +389,15 @@ describe('retention', () => {
     expect(await machine.run(() => appendWritten(log, batch(), leaderEpoch(1)))).toBe(40);
   });
 
+  test('by time: a jump of the wall clock before retention looked for the first time deletes nothing either', async () => {
+    const machine = new Machine(12);
+    const log = await machine.open({ ...SMALL, retentionMs: 60_000 });
+    await fill(machine, log, 40);
+    machine.clock.jumpWall(365 * 86_400_000);
+    await machine.run(() => log.retain(machine.clock.wallMs()));
+    expect(log.logStartOffset).toBe(0);
+  });
+
   test('by size: what stays is at least the limit, and survives a restart', async () => {
     const machine = new Machine(10);
     const config = { ...SMALL, retentionBytes: 5000 };
