@@ -3,6 +3,7 @@ import { PARTITIONS_PER_TOPIC_MAX, isTopicName } from '../base/limits.ts';
 import type { Admin, ClusterDescription, PartitionOffset, TopicDescription, TopicSpec } from './api.ts';
 import type { Cluster } from './cluster.ts';
 import { Fetcher, offsetAt } from './fetcher.ts';
+import { ClientGroupAdmin } from './group-admin.ts';
 import { alterTopic, clusterStatus, createTopic, deleteTopic } from './wire.ts';
 
 function checkName(name: string): void {
@@ -19,10 +20,11 @@ function checkPartitions(partitions: number): void {
 }
 
 /** Changes are sent once: a repeated create would fail with TOPIC_EXISTS although the first one worked. */
-export class ClientAdmin implements Admin {
+export class ClientAdmin extends ClientGroupAdmin implements Admin {
   readonly #cluster: Cluster;
 
   constructor(cluster: Cluster) {
+    super(cluster);
     this.#cluster = cluster;
   }
 

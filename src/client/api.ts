@@ -1,4 +1,5 @@
 // What users of the library see: shapes, units and meanings. The code behind each is in the file of its name.
+import type { GroupAdmin, GroupConsumer, GroupConsumerOptions } from './group-api.ts';
 import type { CodecName } from '../base/codec.ts';
 import type { Crc32c } from '../base/checksum.ts';
 import type { RivuletError } from '../base/errors.ts';
@@ -45,6 +46,8 @@ export interface CloseOptions {
 export interface Client extends AsyncDisposable {
   producer(options?: ProducerOptions): Producer;
   consumer(options: ConsumerOptions): Consumer;
+  /** Joins the group when it is run, or iterated. */
+  groupConsumer(options: GroupConsumerOptions): GroupConsumer;
   readonly admin: Admin;
   /** Closes producers (flushing within the bound), consumers and connections. Idempotent. */
   close(options?: CloseOptions): Promise<void>;
@@ -324,7 +327,7 @@ export interface ClusterDescription {
   readonly damagedPartitions: number;
 }
 
-export interface Admin {
+export interface Admin extends GroupAdmin {
   createTopic(spec: TopicSpec): Promise<TopicDescription>;
   listTopics(): Promise<readonly TopicDescription[]>;
   describeTopic(name: string): Promise<TopicDescription>;

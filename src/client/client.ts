@@ -12,6 +12,8 @@ import type {
 import { ClientAdmin } from './admin.ts';
 import { Cluster, settingsOf } from './cluster.ts';
 import { ClientConsumer } from './consumer.ts';
+import type { GroupConsumer, GroupConsumerOptions } from './group-api.ts';
+import { ClientGroupConsumer } from './group-consumer.ts';
 import { withSignal } from './failure.ts';
 import { ClientProducer } from './producer.ts';
 
@@ -21,6 +23,7 @@ class ConnectedClient implements Client {
   readonly #cluster: Cluster;
   readonly #producers = new Set<ClientProducer>();
   readonly #consumers = new Set<ClientConsumer>();
+  readonly #members = new Set<ClientGroupConsumer>();
   #closing: Promise<void> | undefined;
   readonly admin: ClientAdmin;
 
@@ -50,6 +53,23 @@ class ConnectedClient implements Client {
     return consumer;
   }
 
+  groupConsumer(options: GroupConsumerOptions): GroupConsumer {
+    if (this.#closing !== undefined) throw new RivuletError('CLOSED');
+    let ended = false;
+    const consumer: ClientGroupConsumer = new ClientGroupConsumer(
+      this.#cluster,
+      options,
+      () => this.producer(),
+      () => {
+        ended = true;
+        this.#members.delete(consumer);
+      },
+    );
+    // oxlint-disable-next-line typescript/no-unnecessary-condition -- it may end while it is made
+    if (!ended) this.#members.add(consumer);
+    return consumer;
+  }
+
   async close(options: CloseOptions = {}): Promise<void> {
     this.#closing ??= this.#close(options);
     return await this.#closing;
@@ -61,6 +81,7 @@ class ConnectedClient implements Client {
 
   async #close(options: CloseOptions): Promise<void> {
     await Promise.all([...this.#consumers].map(async (consumer) => await consumer.close()));
+    await Promise.all([...this.#members].map(async (consumer) => await consumer.close(options)));
     const closed = await Promise.allSettled(
       [...this.#producers].map(async (producer) => await producer.close(options)),
     );

@@ -55,6 +55,7 @@ export class Cluster {
   #asked = new Set<string>();
   #running: Promise<void> | undefined;
   #waiting: Promise<void> | undefined;
+  #controllerId = -1;
   #lastServer = 0;
   #closed = false;
 
@@ -98,6 +99,13 @@ export class Cluster {
       }
     }
     throw last ?? new RivuletError('NOT_CONNECTED');
+  }
+
+  /** A link to the node that coordinates groups; to any, as long as none is known. Rejects as `anyLink`. */
+  async controllerLink(): Promise<Link> {
+    const address = this.#addresses.get(this.#controllerId);
+    if (address === undefined) return await this.anyLink();
+    return await this.#broker(address).link();
   }
 
   /**
@@ -210,6 +218,7 @@ export class Cluster {
   }
 
   #learn(view: ClusterView, asked: readonly string[] | undefined): void {
+    this.#controllerId = view.controllerId;
     for (const node of view.nodes) this.#addresses.set(node.nodeId, { host: node.host, port: node.port });
     for (const topic of view.topics) {
       const known = this.#topics.get(topic.name);

@@ -13,6 +13,7 @@ import type { Cluster } from './cluster.ts';
 import { asRivuletError } from './failure.ts';
 import { Fetcher, type FetchOwner } from './fetcher.ts';
 import { PartitionReader } from './partition-reader.ts';
+import { settleLostPosition } from './position-lost.ts';
 
 const PREFETCH_BYTES_DEFAULT = 8 * 1024 * 1024;
 
@@ -130,33 +131,13 @@ export class ClientConsumer implements Consumer, FetchOwner {
     facts: { logStart: number; highWatermark: number; resumeAt: number },
     why: RivuletError,
   ): void {
-    const position = reader.fetchOffset;
-    const { topic, partition } = reader;
-    const range = facts.logStart < 0 ? '' : `; retained: ${String(facts.logStart)} to ${String(facts.highWatermark)}`;
-    const error = new RivuletError(reason, `${reader.label} at offset ${String(position)}: ${why.message}${range}`, {
-      facts: { ...why.facts, topic, partition, position, ...facts },
-      cause: why,
+    settleLostPosition(reader, reason, facts, why, this.#options.onPositionLost, (bytes) => {
+      this.#fetcher.freed(bytes);
     });
-    const ask = this.#options.onPositionLost;
-    const answer = ask === undefined ? 'stop' : ask({ reason, topic, partition, position, ...facts, error });
-    if (answer === 'stop') reader.failure = error;
-    else {
-      // What was fetched before is good and still to be delivered: the new position is taken up behind it.
-      reader.generation += 1;
-      reader.lastEpoch = -1;
-      if (typeof answer === 'number') this.#moveTo(reader, answer);
-      else if (reader.hasBuffered) reader.pendingSeek = answer;
-      else this.#fetcher.freed(reader.seek(answer));
-    }
     this.changed();
   }
 
   // ---- inside ----
-
-  #moveTo(reader: PartitionReader, offset: number): void {
-    if (reader.hasBuffered) reader.pendingSeek = offset;
-    else this.#fetcher.freed(reader.seek(offset));
-  }
 
   #assigned(topic: string, partition: number): PartitionReader {
     const reader = this.#readers.get(keyOf(topic, partition));

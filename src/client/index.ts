@@ -23,6 +23,8 @@ import type { Client, ConnectOptions } from './api.ts';
 import { connectWith } from './client.ts';
 
 export type * from './api.ts';
+export type * from './group-api.ts';
+export { DEAD_LETTER_HEADERS } from './dead-letters.ts';
 export { connectWith } from './client.ts';
 export { DeliveryError } from './failure.ts';
 export { keyPartition, murmur2 } from './murmur2.ts';

@@ -137,7 +137,8 @@ function versionOf(link: Link, { operation, name }: OperationEntry): number {
   return version;
 }
 
-async function call<Value>(
+/** One request and its decoded answer; rejects with RivuletError. */
+export async function call<Value>(
   link: Link,
   entry: OperationEntry,
   body: Pieces,

@@ -1,0 +1,45 @@
+// Records that could not be handled, kept in a topic of their own with where they came from and why.
+import type { ConsumedRecord, Producer } from './api.ts';
+
+/** Headers of a record in a dead-letter topic. Its own headers, key and value stay as they were. */
+export const DEAD_LETTER_HEADERS = {
+  group: 'rivulet-dead-letter-group',
+  topic: 'rivulet-dead-letter-topic',
+  partition: 'rivulet-dead-letter-partition',
+  offset: 'rivulet-dead-letter-offset',
+  timestamp: 'rivulet-dead-letter-timestamp',
+  attempts: 'rivulet-dead-letter-attempts',
+  error: 'rivulet-dead-letter-error',
+} as const;
+
+const ERROR_BYTES_MAX = 1024;
+
+export class DeadLetters {
+  readonly #producer: Producer;
+  readonly #topic: string;
+  readonly #group: string;
+  constructor(producer: Producer, topic: string, group: string) {
+    this.#producer = producer;
+    this.#topic = topic;
+    this.#group = group;
+  }
+
+  /** Resolves once it is committed there. */
+  async send(record: ConsumedRecord, error: unknown, attempts: number): Promise<void> {
+    const headers: Record<string, string | Uint8Array | null> = {};
+    for (const { key, value } of record.headers) headers[key] = value;
+    headers[DEAD_LETTER_HEADERS.group] = this.#group;
+    headers[DEAD_LETTER_HEADERS.topic] = record.topic;
+    headers[DEAD_LETTER_HEADERS.partition] = String(record.partition);
+    headers[DEAD_LETTER_HEADERS.offset] = String(record.offset);
+    headers[DEAD_LETTER_HEADERS.timestamp] = String(record.timestamp);
+    headers[DEAD_LETTER_HEADERS.attempts] = String(attempts);
+    headers[DEAD_LETTER_HEADERS.error] = textOf(error);
+    await this.#producer.send(this.#topic, { key: record.key, value: record.value, headers });
+  }
+}
+
+function textOf(error: unknown): string {
+  const text = error instanceof Error ? `${error.name}: ${error.message}` : String(error);
+  return text.slice(0, ERROR_BYTES_MAX);
+}
