@@ -13,7 +13,8 @@ import {
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from 'vitest';
 import { connect, isRivuletError } from '../../src/client/index.ts';
-import { done, EXECUTABLE, rivulet, startBroker, temporaryFolder, type RunningBroker } from './harness.ts';
+import { done, EXECUTABLE, rivulet, startBroker, temporaryFolder } from './harness.ts';
+import { expectAll, mayMount, produceUntilDown } from './until-down.ts';
 
 const folder = temporaryFolder();
 afterAll(() => {
@@ -23,11 +24,6 @@ let count = 0;
 function dataDir(): string {
   count += 1;
   return join(folder.path, `data-${String(count)}`);
-}
-
-/** Mounting needs privileges: without them such a test says that it did not run. */
-function mayMount(): boolean {
-  return process.getuid?.() === 0 && spawnSync('unshare', ['-m', 'true']).status === 0;
 }
 
 async function serveOnce(
@@ -99,31 +95,6 @@ describe('a data directory that cannot be used', () => {
     await after.stop();
   });
 });
-
-/** Produces until it no longer can; gives the offsets that were acknowledged. */
-async function produceUntilDown(broker: RunningBroker, topic: string, limit = 5000): Promise<Map<number, string>> {
-  const acknowledged = new Map<number, string>();
-  const client = await connect({ servers: [broker.server], connectTimeoutMs: 1000, requestTimeoutMs: 3000 });
-  const producer = client.producer({ deliveryTimeoutMs: 1500 });
-  try {
-    for (let record = 0; record < limit; record += 1) {
-      const value = `record ${String(record)}`;
-      const { offset } = await producer.send(topic, { value });
-      acknowledged.set(offset, value);
-    }
-  } catch (error) {
-    expect(isRivuletError(error)).toBe(true);
-  } finally {
-    await producer.close({ timeoutMs: 500 }).catch(() => undefined);
-    await client.close({ timeoutMs: 500 }).catch(() => undefined);
-  }
-  return acknowledged;
-}
-
-async function expectAll(server: string, topic: string, acknowledged: ReadonlyMap<number, string>): Promise<void> {
-  const lines = (await done(['consume', topic, '--server', server, '--from', 'earliest'])).toString().split('\n');
-  for (const [offset, value] of acknowledged) expect(lines[offset]).toBe(value);
-}
 
 describe('a disk that fails', () => {
   for (const fault of ['sync:topics/*.log:nth=20:EIO', 'write:topics/*.log:nth=20:EIO']) {
