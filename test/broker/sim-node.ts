@@ -17,14 +17,14 @@ export const PORT = 9400;
 export class SimNode {
   readonly scheduler: Scheduler;
   readonly wires: SimNetwork;
-  readonly disk: SimDisk;
+  disk: SimDisk;
   readonly clock: SimClock;
   readonly telemetry: RecordingTelemetry = new RecordingTelemetry();
-  readonly slices: SliceCount;
+  slices: SliceCount;
   /** What ended the node, or would have: reasons of fatal conditions and bugs. */
   readonly ends: string[] = [];
-  private readonly counted: ReturnType<typeof countingDisk>;
-  private readonly store: SimMetadataStore;
+  private counted: ReturnType<typeof countingDisk>;
+  private store: SimMetadataStore;
   private current: RunningBroker | undefined;
   private clients = 0;
 
@@ -73,6 +73,18 @@ export class SimNode {
       ...given,
     });
     this.current = await startBrokerOn(ports, config);
+  }
+
+  /** The process ends without a word, or the machine does; `start` begins the next one on what is left. */
+  end(how: 'kill' | 'power'): void {
+    this.scheduler.cancelOwner('node');
+    this.wires.crashHost('node', how);
+    this.disk = how === 'kill' ? this.disk.kill() : this.disk.crash('random');
+    this.store = how === 'kill' ? this.store.kill() : this.store.crash('random');
+    if (how === 'power') this.wires.restartHost('node');
+    this.counted = countingDisk(this.disk);
+    this.slices = this.counted.slices;
+    this.current = undefined;
   }
 
   /** From a host of its own, unless one is named. */
