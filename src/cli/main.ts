@@ -11,6 +11,7 @@ import type { AlterFlags, TopicSettingFlags } from './commands/topic.ts';
 import type { ConsumeFlags } from './commands/consume.ts';
 import type { ProduceFlags } from './commands/produce.ts';
 import type { ConnectionFlags } from './connection.ts';
+import { groupCommand } from './group-command.ts';
 import { segtoolCommand } from './segtool-command.ts';
 import { addServeOptions } from './serve-options.ts';
 import { VERSION } from './version.ts';
@@ -85,6 +86,7 @@ function consumeCommand(): Command {
       'rivulet consume readings --from earliest > copy.log',
       'rivulet consume readings --from 2026-12-01T08:00:00Z --follow --json',
       "rivulet consume readings --from earliest --format '%o %k %s\\n' --max 10",
+      'rivulet consume readings --group billing --follow',
     ],
   );
   return withConnection(made)
@@ -95,6 +97,8 @@ function consumeCommand(): Command {
     .option('--max <N>', 'end after so many records', wholeNumber('--max'))
     .addOption(separatorOption('written behind each record'))
     .option('--format <TEMPLATE>', FORMAT_HELP, separator('--format'))
+    .option('-g, --group <GROUP>', 'as a member of this group: goes on behind what it has committed, and commits')
+    .option('--instance-id <ID>', 'with --group: static membership')
     .option('--skip-damaged', 'go on behind damaged ranges, naming each on standard error')
     .action(async (topic: string, flags: ConsumeFlags) => {
       const { consume } = await import('./commands/consume.ts');
@@ -200,6 +204,7 @@ function program(addonPath: AddonPath): Command {
     topicCommand(),
     produceCommand(),
     consumeCommand(),
+    groupCommand(command, withConnection),
     clusterCommand(),
     segtoolCommand(command, addonPath),
   ])

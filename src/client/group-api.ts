@@ -89,11 +89,15 @@ export interface GroupConsumer extends AsyncIterable<ConsumedRecord>, AsyncDispo
   commit(): Promise<void>;
   /** Undefined before it has joined. */
   readonly memberId: string | undefined;
+  /** It owns what it is to own, and reads it. */
+  readonly isSettled: boolean;
   readonly assignment: readonly TopicPartition[];
   /** Stopped at a record that failed. */
   readonly paused: readonly TopicPartition[];
   /** Goes on at the record that failed. */
   resume(topic: string, partition: number): void;
+  /** Everything below is done: the next offset to commit. Undefined when it is not assigned, or not known yet. */
+  position(topic: string, partition: number): number | undefined;
   /** Records between what is done and the high watermark as last told; undefined: not known yet. */
   lag(topic: string, partition: number): number | undefined;
   /** Finishes what is in progress within `timeoutMs` (default: the rebalance timeout), commits, and leaves the group. */

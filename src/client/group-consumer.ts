@@ -169,6 +169,16 @@ export class ClientGroupConsumer implements GroupConsumer, FetchOwner, HandlerOw
     this.#handlers?.resume(owned);
   }
 
+  get isSettled(): boolean {
+    return (
+      this.#wanted?.state === 'stable' && this.#starting.size === 0 && this.#order.every((owned) => !owned.draining)
+    );
+  }
+
+  position(topic: string, partition: number): number | undefined {
+    return this.#order.find((each) => each.topic === topic && each.partition === partition)?.done;
+  }
+
   lag(topic: string, partition: number): number | undefined {
     return this.#order.find((each) => each.topic === topic && each.partition === partition)?.lag;
   }

@@ -63,6 +63,11 @@ export class OwnedPartition implements TopicPartition {
     return { offset: progress.done, leaderEpoch: progress.window === 0 ? this.#epoch : -1 };
   }
 
+  /** Everything below is done; undefined: not known yet. */
+  get done(): number | undefined {
+    return this.#progressNow()?.done;
+  }
+
   /** Between what is done and the high watermark as last told. */
   get lag(): number | undefined {
     const progress = this.#progressNow();

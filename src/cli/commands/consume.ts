@@ -1,5 +1,6 @@
 // rivulet consume: records to standard output.
 import type { ConsumedRecord, PositionLost, StartPosition } from '../../client/api.ts';
+import { consumeAsMember } from './consume-group.ts';
 import { withClient, type ConnectionFlags } from '../connection.ts';
 import { CommandError } from '../failure.ts';
 import { Output, OutputClosed } from '../output.ts';
@@ -14,6 +15,8 @@ export interface ConsumeFlags extends ConnectionFlags {
   readonly separator: Uint8Array;
   readonly format?: Uint8Array;
   readonly skipDamaged?: boolean;
+  readonly group?: string;
+  readonly instanceId?: string;
 }
 
 export async function consume(topic: string, flags: ConsumeFlags): Promise<void> {
@@ -32,6 +35,12 @@ export async function consume(topic: string, flags: ConsumeFlags): Promise<void>
           `topic ${topic} has no partition ${String(flags.partition)}`,
           `It has ${String(partitions.length)}, from 0 on.`,
         );
+      }
+      if (flags.group !== undefined) {
+        const { group, instanceId, from, follow = false, max = Number.POSITIVE_INFINITY } = flags;
+        const reading = { topic, group, instanceId, from, follow, max, signal: stop.signal };
+        await consumeAsMember(client, reading, write, output);
+        return;
       }
       const consumer = client.consumer({
         ...(flags.partition === undefined
