@@ -8,6 +8,7 @@ import type { MetadataLog, Replicas } from '../replication/contract.ts';
 import { ColdReads } from './cold-reads.ts';
 import { refusal } from './failures.ts';
 import { GroupDriver } from './groups/driver.ts';
+import { LagSampler } from './groups/lag-sampler.ts';
 import { Headroom } from './headroom.ts';
 import { brokerMetrics, type BrokerMetrics } from './metrics.ts';
 import type { BrokerNode } from './node.ts';
@@ -45,6 +46,7 @@ export class BrokerCore implements BrokerNode {
   readonly parked: ParkedFetches;
   readonly headroom: Headroom;
   readonly groups: GroupDriver;
+  private readonly lag: LagSampler;
   private readonly sessions = new Set<Session>();
   private readonly byAddress = new Map<string, number>();
   private refusals = 0;
@@ -72,6 +74,7 @@ export class BrokerCore implements BrokerNode {
       clock: options.ports.clock,
       telemetry,
     });
+    this.lag = new LagSampler(this);
     this.observe();
   }
 
@@ -149,6 +152,7 @@ export class BrokerCore implements BrokerNode {
     for (const session of Array.from(this.sessions)) session.destroy();
     this.cancelTick();
     await this.headroom.close();
+    await this.lag.close();
   }
 
   /** Looked at by the ticker; gives up after `waitMs`. */
@@ -202,6 +206,7 @@ export class BrokerCore implements BrokerNode {
     this.replicas.tick();
     this.parked.expire(nowMs);
     this.groups.tick(nowMs);
+    this.lag.tick(nowMs);
     if (this.ticks % SESSION_TICKS === 0) for (const session of Array.from(this.sessions)) session.tick(nowMs);
     this.headroom.tick(nowMs);
     for (const resolve of this.quietWaiters.splice(0)) resolve();

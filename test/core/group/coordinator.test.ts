@@ -562,6 +562,41 @@ describe('cases', () => {
     expect([world.image.groups.get(GROUP)?.paused, ...sizes(processes)]).toEqual([false, 2, 2]);
   });
 
+  test('a group takes as many members as it may have, and a static one that restarts though it is full', () => {
+    const world = new World();
+    world.createTopic('orders', 1);
+    const processes = Array.from(
+      { length: 1000 },
+      (_, index) => new Process(world, `p${String(index)}`, index === 0 ? { instanceId: 'till-1' } : {}),
+    );
+    for (const process of processes) process.work();
+    world.applyAll();
+    expect(world.image.groups.get(GROUP)?.members.size).toBe(1000);
+    const said: string[] = [];
+    const join = (memberId: string, instanceId?: string): void => {
+      world.ask(
+        {
+          kind: 'join',
+          groupId: GROUP,
+          memberId,
+          instanceId,
+          clientId: '',
+          sessionTimeoutMs: 10_000,
+          rebalanceTimeoutMs: 10_000,
+          topics: ['orders'],
+        },
+        'fine',
+        (answer) => said.push(answer.ok ? answer.kind : answer.code),
+      );
+      world.applyAll();
+    };
+    join('one-more');
+    join('another', 'till-2');
+    join('restarted', 'till-1');
+    expect(said).toEqual(['GROUP_FULL', 'GROUP_FULL', 'membership']);
+    expect(world.image.groups.get(GROUP)?.members.size).toBe(1000);
+  });
+
   test('a group that is left by all is forgotten when nothing was committed, and kept when something was', () => {
     const { world, processes, id } = joined(1, 1);
     const [process] = processes;
