@@ -322,7 +322,7 @@ const table: Readonly<Record<ErrorName, ErrorEntry>> = {
     'rejected',
     false,
     'ask-operator',
-    'There are as many groups, or committed offsets, as the cluster keeps: delete groups that are not needed.',
+    'There are as many groups, members, shared partitions or committed offsets as the cluster keeps: delete groups that are not needed.',
   ),
   // Access
   AUTHENTICATION_FAILED: entry(120, 'rejected', false, 'ask-operator', 'The credentials are not accepted.'),

@@ -23,12 +23,16 @@ export const MEMBER_ID_BYTES_MAX = 128;
 /** Groups that are remembered: each has at least a committed offset or a member. */
 export const GROUPS_MAX = 10_000;
 export const GROUP_MEMBERS_MAX = 1000;
+/** Members of all groups: a row may have some 5 KiB. */
+export const MEMBERS_MAX = 20_000;
 /** Topics that one member may name. */
 export const GROUP_TOPICS_MAX = 256;
 /** All their names together: the rows of all members of a group fit in one entry of the metadata log. */
 export const GROUP_TOPICS_BYTES_MAX = 4096;
 /** Partitions that one group may share out; what is beyond stays unassigned, and is said. */
 export const GROUP_PARTITIONS_MAX = 16_384;
+/** Partitions that all groups together may share out. */
+export const ASSIGNED_PARTITIONS_MAX = 262_144;
 /** Text beside one committed offset. */
 export const COMMIT_METADATA_BYTES_MAX = 512;
 /** Committed offsets of all groups: they are held in memory. */

@@ -157,6 +157,7 @@ describe('GroupDriver', () => {
       driver.tick(monotonicMs(all.nowMs));
     }
     await log.next(full);
+    driver.tick(monotonicMs((all.nowMs += 950)));
     expect(log.waiting).toHaveLength(0);
     driver.tick(monotonicMs((all.nowMs += 50)));
     await log.next();

@@ -3,6 +3,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { leaderEpoch, nodeId, offset, timestampMs, topicId } from '../../src/base/brands.ts';
 import type { GroupMember } from '../../src/base/group.ts';
+import { ASSIGNED_PARTITIONS_MAX, COMMITTED_OFFSETS_MAX, MEMBERS_MAX } from '../../src/base/limits.ts';
 import { apply, type Applied } from '../../src/core/metadata/apply.ts';
 import { decodeEntry, encodeEntry, type MetadataEntry } from '../../src/core/metadata/entry.ts';
 import { emptyImage, PRODUCER_EPOCH_MAX, topicByName, type MetadataImage } from '../../src/core/metadata/image.ts';
@@ -224,6 +225,9 @@ function rows(image: MetadataImage): [string, string][] {
     .toSorted(([left], [right]) => (left < right ? -1 : 1));
 }
 
+/** They are not rows, and decide about limits. */
+const counts = (image: MetadataImage): number[] => [image.offsetCount, image.memberCount, image.assignedPartitions];
+
 describe('apply', () => {
   test('a snapshot and the tail give what all entries give; the changed rows lead from one image to the next', () => {
     fc.assert(
@@ -246,7 +250,10 @@ describe('apply', () => {
         if (!restored.ok) throw new Error(restored.reason);
         for (const [index, entry] of entries.entries())
           if (index >= cut && cut < entries.length) apply(restored.image, index, entry);
-        if (cut < entries.length) expect(rows(restored.image)).toEqual(rows(all));
+        if (cut < entries.length) {
+          expect(rows(restored.image)).toEqual(rows(all));
+          expect(counts(restored.image)).toEqual(counts(all));
+        }
       }),
       { numRuns: 200 },
     );
@@ -430,6 +437,25 @@ describe('groups in the image', () => {
     expect(refusals(say(commit('a', 1, place(1, 0, 40, 1))))).toEqual(['COMMIT_BACKWARDS']);
     expect(refusals(say(commit('a', 1, place(1, 0, 40, 2))))).toEqual([]);
     expect(committed(image, 0)).toBe(40);
+  });
+
+  test('over the limits nothing grows, and everything may still get smaller', () => {
+    const { image, say } = withGroup();
+    expect(counts(image)).toEqual([0, 2, 2]);
+    image.memberCount = MEMBERS_MAX;
+    expect(say(change(2, [member('c')]))).toMatchObject({ ok: false, code: 'GROUP_LIMIT' });
+    expect(say(change(2, [member('a', owns(1, 0, 1)), member('c')], ['b']))).toMatchObject({ ok: true });
+    image.assignedPartitions = ASSIGNED_PARTITIONS_MAX;
+    expect(say(change(3, [member('c', owns(1, 1, 3))]))).toMatchObject({ ok: false, code: 'GROUP_LIMIT' });
+    expect(say(change(3, [member('a'), member('c', owns(1, 1, 3))]))).toMatchObject({ ok: true });
+    image.offsetCount = COMMITTED_OFFSETS_MAX;
+    expect(refusals(say(commit('c', 3, place(1, 1, 5))))).toEqual(['GROUP_LIMIT']);
+    say(change(4, [], ['a', 'c']));
+    expect([image.groups.size, image.memberCount, image.assignedPartitions]).toEqual([
+      0,
+      MEMBERS_MAX - 2,
+      ASSIGNED_PARTITIONS_MAX - 1,
+    ]);
   });
 
   test('a topic that is deleted takes its offsets with it; made anew it has none', () => {

@@ -47,6 +47,12 @@ export class GroupDriver {
       get generationFloor() {
         return metadata.image().generationFloor;
       },
+      get memberCount() {
+        return metadata.image().memberCount;
+      },
+      get assignedPartitions() {
+        return metadata.image().assignedPartitions;
+      },
       byName: (name) => {
         const topic = topicByName(metadata.image(), name);
         return topic === undefined ? undefined : { topicId: topic.topicId, partitions: topic.partitions.length };
@@ -58,9 +64,7 @@ export class GroupDriver {
       if (TOPIC_ENTRIES.has(entry.kind)) this.current?.coordinator.topicsChanged();
     });
     telemetry.observeGauge('rivulet_groups', 'Consumer groups.', () => metadata.image().groups.size);
-    telemetry.observeGauge('rivulet_group_members', 'Members of all groups.', () =>
-      Array.from(metadata.image().groups.values()).reduce((sum, { members }) => sum + members.size, 0),
-    );
+    telemetry.observeGauge('rivulet_group_members', 'Members of all groups.', () => metadata.image().memberCount);
     telemetry.observeGauge(
       'rivulet_group_committed_offsets',
       'Partitions with a committed offset, over all groups.',

@@ -3,15 +3,18 @@
 // gives each member a full one.
 import type { MonotonicMs } from '../../base/brands.ts';
 import type { ErrorName } from '../../base/errors.ts';
-import type { GroupMember, GroupState } from '../../base/group.ts';
+import { countPartitions, type GroupMember, type GroupState } from '../../base/group.ts';
 import { utf8Size } from '../../base/bytes.ts';
 import {
+  ASSIGNED_PARTITIONS_MAX,
   GROUP_MEMBERS_MAX,
+  GROUP_PARTITIONS_MAX,
   GROUP_TOPICS_BYTES_MAX,
   GROUPS_MAX,
   isGroupId,
   isMemberId,
   isTopicName,
+  MEMBERS_MAX,
   REBALANCE_TIMEOUT_MS_MAX,
   SESSION_TIMEOUT_MS_MAX,
   SESSION_TIMEOUT_MS_MIN,
@@ -39,12 +42,17 @@ export interface Durable extends Topics {
   readonly groups: ReadonlyMap<string, GroupState>;
   /** No group that was forgotten has been in a later generation. */
   readonly generationFloor: number;
+  /** Over all groups. */
+  readonly memberCount: number;
+  readonly assignedPartitions: number;
 }
 
 type Applied = Extract<RecordOutcome, { readonly ok: true }>;
 
 /** When the coordinator itself has slept for so long, that was no silence of its members. */
 const STALL_MS = 1000;
+/** A record that failed has cost an entry, maybe: the next one waits. */
+const RETRY_MS = 1000;
 /** Groups that are looked at in one tick only because topics have changed. */
 const PLANS_PER_TICK = 200;
 
@@ -108,7 +116,7 @@ export class Coordinator {
     const group = this.durable.groups.get(record.groupId);
     live.follow(group?.members ?? new Map<string, GroupMember>(), nowMs);
     if (outcome.ok) this.answerApplied(live, underWay, group, outcome);
-    else this.answerFailed(live, underWay, outcome);
+    else this.answerFailed(live, underWay, outcome, nowMs);
     this.wake(live, group);
     // What failed is not tried again at once.
     if (outcome.ok) this.step(live, nowMs);
@@ -169,7 +177,7 @@ export class Coordinator {
 
   private join(token: Token, request: JoinRequest, nowMs: MonotonicMs): void {
     const group = this.durable.groups.get(request.groupId);
-    const fault = joinFault(request) ?? this.roomFault(group, request.groupId);
+    const fault = joinFault(request) ?? this.roomFault(group, request.groupId) ?? this.memberRoomFault(group, request);
     if (fault !== undefined) {
       this.answer(token, fault);
       return;
@@ -293,7 +301,7 @@ export class Coordinator {
 
   /** Makes the next record, if one is needed and none is under way. */
   private step(live: LiveGroup, nowMs: MonotonicMs): void {
-    if (live.underWay !== undefined || this.stopped) return;
+    if (live.underWay !== undefined || this.stopped || nowMs < live.holdUntilMs) return;
     const group = this.durable.groups.get(live.groupId);
     if (this.stepReplay(live, group, nowMs) || this.stepDeletions(live, group)) return;
     const ended = Array.from(live.sessions).filter(([, { deadlineMs }]) => deadlineMs <= nowMs);
@@ -309,6 +317,7 @@ export class Coordinator {
         releases: live.releases,
         paused: live.replay?.stage === 'stopping' || live.replay?.stage === 'resetting',
         replan: live.stale,
+        partitionsMax: this.partitionsMax(group),
       },
       this.durable,
     );
@@ -420,7 +429,9 @@ export class Coordinator {
     live: LiveGroup,
     { waiters }: UnderWay,
     outcome: Extract<RecordOutcome, { readonly ok: false }>,
+    nowMs: MonotonicMs,
   ): void {
+    live.holdUntilMs = nowMs + RETRY_MS;
     for (const { token, kind } of waiters) {
       if (kind === 'replay') live.replay = undefined;
       this.answer(token, outcome);
@@ -469,6 +480,19 @@ export class Coordinator {
     return undefined;
   }
 
+  private memberRoomFault(group: GroupState | undefined, request: JoinRequest): GroupFailure | undefined {
+    if (this.durable.memberCount < MEMBERS_MAX) return undefined;
+    const { memberId, instanceId } = request;
+    const known = Array.from(group?.members.values() ?? []).some(
+      (member) => member.memberId === memberId || (instanceId !== undefined && member.instanceId === instanceId),
+    );
+    return known ? undefined : { ok: false, code: 'GROUP_LIMIT', message: undefined };
+  }
+  private partitionsMax(group: GroupState | undefined): number {
+    let own = 0;
+    for (const { target } of group?.members.values() ?? []) own += countPartitions(target);
+    return Math.min(GROUP_PARTITIONS_MAX, Math.max(0, ASSIGNED_PARTITIONS_MAX - this.durable.assignedPartitions) + own);
+  }
   private nextGeneration(group: GroupState | undefined): number {
     return (group?.generation ?? this.durable.generationFloor) + 1;
   }

@@ -55,6 +55,8 @@ export class LiveGroup {
   replay: ReplayTask | undefined;
   /** Topics may have changed, or a pause has been left behind by an earlier coordinator. */
   stale = false;
+  /** A record has failed: none is made before. */
+  holdUntilMs = 0;
   /** Nothing ends or is due before. */
   nextDueMs = 0;
 

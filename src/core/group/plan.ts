@@ -9,7 +9,7 @@ import {
   type GroupState,
   type OwnedPartitions,
 } from '../../base/group.ts';
-import { GROUP_MEMBERS_MAX, GROUP_PARTITIONS_MAX } from '../../base/limits.ts';
+import { GROUP_MEMBERS_MAX } from '../../base/limits.ts';
 import { assign, type TopicShape } from './assign.ts';
 import { holds, samePartitions, type TopicPartitions, withoutOwned } from './partitions.ts';
 
@@ -44,6 +44,8 @@ export interface Wishes {
   readonly paused: boolean;
   /** Topics have changed. */
   readonly replan: boolean;
+  /** Partitions that the group may share out. */
+  readonly partitionsMax: number;
 }
 
 export interface Plan {
@@ -69,7 +71,7 @@ export function planChange(group: GroupState | undefined, wishes: Wishes, topics
     const row = rows.get(id);
     if (row !== undefined) put(rows, row, { owned: withoutReleased(row, release) });
   }
-  const leftOut = replan ? retarget(rows, wishes.paused, topics) : 0;
+  const leftOut = replan ? retarget(rows, wishes, topics) : 0;
   grant(rows, wishes.generation);
   const removed = Array.from(before.keys()).filter((id) => !rows.has(id));
   const members = Array.from(rows.values()).filter((row) => before.get(row.memberId) !== row);
@@ -158,11 +160,15 @@ export function withoutReleased(row: GroupMember, { generation, released }: Rele
   );
 }
 
-function retarget(rows: Map<string, GroupMember>, paused: boolean, topics: Topics): number {
+function retarget(
+  rows: Map<string, GroupMember>,
+  { paused, partitionsMax }: Pick<Wishes, 'paused' | 'partitionsMax'>,
+  topics: Topics,
+): number {
   const members = Array.from(rows.values());
   const { targets, leftOut } = paused
     ? { targets: new Map(members.map(({ memberId }) => [memberId, NO_PARTITIONS])), leftOut: 0 }
-    : assign(members, (name) => topics.byName(name), GROUP_PARTITIONS_MAX);
+    : assign(members, (name) => topics.byName(name), partitionsMax);
   for (const row of members) {
     const target = targets.get(row.memberId) ?? NO_PARTITIONS;
     put(rows, row, {

@@ -1,7 +1,7 @@
 // Groups as rows: one for each group, member and committed offset. Group ids may hold anything, so they end the key.
 import { topicId as asTopicId, type TopicId } from '../../base/brands.ts';
 import { type ByteReader, ByteWriter, DecodeError } from '../../base/bytes.ts';
-import type { CommittedOffset, GroupMember, GroupState } from '../../base/group.ts';
+import { countPartitions, type CommittedOffset, type GroupMember, type GroupState } from '../../base/group.ts';
 import { isMemberId } from '../../base/limits.ts';
 import { type FieldSink, readMember, readPlace, readTimestamp, readWhole, sizeOf, writeMember } from './group-entry.ts';
 import { offsetsOf, type MetadataImage, type MetadataView } from './image.ts';
@@ -103,6 +103,8 @@ export class GroupRows {
       if (offsets !== row.offsets)
         return `${String(offsets)} offset rows of "${groupId}", it has ${String(row.offsets)}`;
       image.groups.set(groupId, { groupId, generation: row.generation, paused: row.paused, members });
+      image.memberCount += members.size;
+      for (const { target } of members.values()) image.assignedPartitions += countPartitions(target);
     }
     for (const groupId of [...this.members.keys(), ...image.offsets.keys()])
       if (!this.groups.has(groupId)) return `rows of "${groupId}", which has no row`;

@@ -2,8 +2,15 @@
 // generations are not given again.
 import type { TopicId } from '../../base/brands.ts';
 import type { ErrorFacts, ErrorName } from '../../base/errors.ts';
-import type { CommittedOffset, GroupMember, GroupState } from '../../base/group.ts';
-import { COMMITTED_OFFSETS_MAX, GROUP_MEMBERS_MAX, GROUPS_MAX, isGroupId } from '../../base/limits.ts';
+import { countPartitions, type CommittedOffset, type GroupMember, type GroupState } from '../../base/group.ts';
+import {
+  ASSIGNED_PARTITIONS_MAX,
+  COMMITTED_OFFSETS_MAX,
+  GROUP_MEMBERS_MAX,
+  GROUPS_MAX,
+  isGroupId,
+  MEMBERS_MAX,
+} from '../../base/limits.ts';
 import { committedOffset, judgeCommit, missingPartition, type OffsetCommit } from './commits.ts';
 import type { GroupDeleted, GroupGeneration, OffsetsCommitted, OffsetsReset } from './group-entry.ts';
 import {
@@ -58,6 +65,15 @@ export function changeGroup(image: MetadataImage, entry: GroupGeneration): Group
   for (const id of entry.removed) members.delete(id);
   for (const member of entry.members) members.set(member.memberId, { ...member, generation: entry.generation });
   if (members.size > GROUP_MEMBERS_MAX) return refuse('GROUP_FULL', `${String(members.size)} members`);
+  const added = members.size - (before?.members.size ?? 0);
+  const assigned = assignedBy(entry, before, members);
+  // What makes nothing larger is never refused: a group can always get smaller.
+  if (added > 0 && image.memberCount + added > MEMBERS_MAX)
+    return refuse('GROUP_LIMIT', `there are ${String(image.memberCount)} members of groups already`);
+  if (assigned > 0 && image.assignedPartitions + assigned > ASSIGNED_PARTITIONS_MAX)
+    return refuse('GROUP_LIMIT', `groups share out ${String(image.assignedPartitions)} partitions already`);
+  image.memberCount += added;
+  image.assignedPartitions += assigned;
   const changes: RowChange[] = [];
   for (const id of entry.removed)
     if (!members.has(id)) changes.push({ key: memberKey(entry.groupId, id), value: undefined });
@@ -67,6 +83,21 @@ export function changeGroup(image: MetadataImage, entry: GroupGeneration): Group
   }
   put(image, { groupId: entry.groupId, generation: entry.generation, paused: entry.paused, members }, changes);
   return { ok: true, value: { kind: 'GroupGeneration', generation: entry.generation }, changes };
+}
+
+/** By how many partitions the change makes the targets of the group larger. */
+function assignedBy(
+  entry: GroupGeneration,
+  before: GroupState | undefined,
+  after: ReadonlyMap<string, GroupMember>,
+): number {
+  let change = 0;
+  for (const id of new Set([...entry.removed, ...entry.members.map(({ memberId }) => memberId)]))
+    change += targetSize(after.get(id)) - targetSize(before?.members.get(id));
+  return change;
+}
+function targetSize(member: GroupMember | undefined): number {
+  return member === undefined ? 0 : countPartitions(member.target);
 }
 
 export function commitOffsets(image: MetadataImage, entry: OffsetsCommitted): GroupOutcome {

@@ -70,8 +70,10 @@ export interface MetadataView {
   readonly groups: ReadonlyMap<string, GroupState>;
   /** By group, topic and partition. */
   readonly offsets: ReadonlyMap<string, ReadonlyMap<TopicId, ReadonlyMap<number, CommittedOffset>>>;
-  /** Of all groups. */
+  /** Of all groups: committed offsets, members, partitions that they are meant to own. */
   readonly offsetCount: number;
+  readonly memberCount: number;
+  readonly assignedPartitions: number;
   /** No group that was forgotten has been in a later generation. */
   readonly generationFloor: number;
 }
@@ -87,6 +89,8 @@ export interface MetadataImage extends MetadataView {
   readonly groups: Map<string, GroupState>;
   readonly offsets: Map<string, Map<TopicId, Map<number, CommittedOffset>>>;
   offsetCount: number;
+  memberCount: number;
+  assignedPartitions: number;
   generationFloor: number;
 }
 
@@ -101,6 +105,8 @@ export function emptyImage(): MetadataImage {
     groups: new Map(),
     offsets: new Map(),
     offsetCount: 0,
+    memberCount: 0,
+    assignedPartitions: 0,
     generationFloor: 0,
   };
 }

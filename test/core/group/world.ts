@@ -60,6 +60,12 @@ export class World {
       get generationFloor() {
         return image().generationFloor;
       },
+      get memberCount() {
+        return image().memberCount;
+      },
+      get assignedPartitions() {
+        return image().assignedPartitions;
+      },
       byName: (name) => {
         const id = image().topicIds.get(name);
         const state = id === undefined ? undefined : image().topics.get(id);

@@ -4,6 +4,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { utf8Encode } from '../../../src/base/bytes.ts';
 import { ERRORS, ERROR_NAMES, type ErrorName } from '../../../src/base/errors.ts';
 import {
+  ASSIGNED_PARTITIONS_MAX,
   BATCH_BYTES_MAX,
   BATCH_RECORDS_MAX,
   BATCH_UNCOMPRESSED_BYTES_MAX,
@@ -17,10 +18,12 @@ import {
   GROUP_ID_BYTES_MAX,
   GROUP_MEMBERS_MAX,
   GROUP_PARTITIONS_MAX,
+  GROUP_TOPICS_BYTES_MAX,
   GROUP_TOPICS_MAX,
   HANDSHAKE_TIMEOUT_MS_DEFAULT,
   HEADER_COUNT_MAX,
   IDLE_TIMEOUT_MS_DEFAULT,
+  MEMBERS_MAX,
   MEMBER_ID_BYTES_MAX,
   OUTPUT_BYTES_MAX_DEFAULT,
   PARTITIONS_PER_TOPIC_MAX,
@@ -183,8 +186,11 @@ function limitsSection(): string {
     ['member id, bytes', MEMBER_ID_BYTES_MAX],
     ['groups', GROUPS_MAX],
     ['members of a group', GROUP_MEMBERS_MAX],
+    ['members of all groups', MEMBERS_MAX],
     ['topics that a member names', GROUP_TOPICS_MAX],
+    ['their names together, bytes', GROUP_TOPICS_BYTES_MAX],
     ['partitions that a group shares out', GROUP_PARTITIONS_MAX],
+    ['partitions that all groups share out', ASSIGNED_PARTITIONS_MAX],
     ['text beside a committed offset, bytes', COMMIT_METADATA_BYTES_MAX],
     ['committed offsets of all groups', COMMITTED_OFFSETS_MAX],
     ['session timeout, ms; at least 1,000', SESSION_TIMEOUT_MS_MAX],
