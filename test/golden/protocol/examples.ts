@@ -12,6 +12,7 @@ import * as produce from '../../../src/protocol/operations/produce.v1.ts';
 import { OPERATION, admit } from '../../../src/protocol/operations.ts';
 import { join } from '../../protocol/messages.ts';
 import { Annotated } from './annotate.ts';
+import { groupExamples } from './group-examples.ts';
 
 const TOPIC = topicId('00112233445566778899aabbccddeeff');
 const EPOCH = 7 as LeaderEpoch;
@@ -63,7 +64,14 @@ export interface Example {
 }
 
 export function examples(): Example[] {
-  return [...helloExamples(), ...createTopicExamples(), ...produceExamples(), ...fetchExamples(), refusal()];
+  return [
+    ...helloExamples(),
+    ...createTopicExamples(),
+    ...produceExamples(),
+    ...fetchExamples(),
+    ...groupExamples(),
+    refusal(),
+  ];
 }
 
 function helloExamples(): Example[] {

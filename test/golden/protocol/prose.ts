@@ -43,8 +43,8 @@ TOO_MANY_REQUESTS. Answers may come in another order than the requests: a Fetch 
 of one connection to one partition are taken in the order sent.
 
 The layout of \`error\` is the same in every version of every operation, for ever: a client can read the refusal of any broker. Branch
-on the code; the message is for people. Fetch, ListOffsets and Metadata have an error part for each partition or topic as well, in
-the same layout: there the answer as a whole is fine (code 0), and single elements are refused.
+on the code; the message is for people. Fetch, ListOffsets, Metadata, CommitOffset and Replay have an error part for each partition or
+topic as well, in the same layout: there the answer as a whole is fine (code 0), and single elements are refused.
 
 The declared length is checked as soon as its four bytes are there. When the stream cannot be followed (a length below 8 or over the
 limit, reserved flags), the broker sends one last answer with operation 0, version 1, correlation id 0 and MALFORMED_FRAME or
