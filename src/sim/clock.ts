@@ -6,9 +6,13 @@ import type { Owner, Scheduler } from './scheduler.ts';
 /** 2026-01-01 UTC: where simulated wall clocks start, so that no run depends on the day it is started. */
 export const SIM_EPOCH_MS = 1_767_225_600_000;
 
+const UPTIME_MS_DEFAULT = 86_400_000;
+
 export interface SimClockOptions {
   /** Wall clock at scheduler time 0, before skew. */
   readonly startMs?: number;
+  /** For how long the machine has been up at scheduler time 0. Default: a day. */
+  readonly uptimeMs?: number;
   /** Error of the wall clock from the start. */
   readonly skewMs?: number;
   /** Parts per million by which this node's oscillator is fast. Applies to both clocks and to timers. */
@@ -21,6 +25,7 @@ export class SimClock implements Clock {
   private readonly owner: Owner;
   private readonly rate: number;
   private readonly bootedAt: number;
+  private readonly uptimeMs: number;
   private wallBase: number;
   private suspendedMs = 0;
 
@@ -30,6 +35,7 @@ export class SimClock implements Clock {
     this.rate = 1 + (options.driftPpm ?? 0) / 1e6;
     assert(this.rate > 0, 'a clock moves forward');
     this.bootedAt = scheduler.nowMs;
+    this.uptimeMs = options.uptimeMs ?? UPTIME_MS_DEFAULT;
     this.wallBase = (options.startMs ?? SIM_EPOCH_MS) + (options.skewMs ?? 0);
   }
 
@@ -38,7 +44,7 @@ export class SimClock implements Clock {
   }
 
   bootMs(): MonotonicMs {
-    return monotonicMs((this.scheduler.nowMs - this.bootedAt) * this.rate + this.suspendedMs);
+    return monotonicMs(this.uptimeMs + (this.scheduler.nowMs - this.bootedAt) * this.rate + this.suspendedMs);
   }
 
   /** A step of the wall clock, either way (an operator or NTP set it). */

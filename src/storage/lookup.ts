@@ -50,7 +50,7 @@ export async function placeOf(state: LogState, at: Offset, nowMs: number): Promi
   const { retentionMs, retentionBytes } = state.config;
   const bytesAfter = rest.reduce((sum, segment) => sum + (segment.facts?.size ?? 0), 0);
   const seenMs = Math.max(facts.rolledMs, first.lastAppendMs);
-  const born = ageBase(facts.maxTimestamp, seenMs >= 0 ? seenMs : nowMs, nowMs);
+  const born = ageBase(facts.maxTimestamp, seenMs, nowMs) ?? nowMs;
   return {
     bytesToEnd: facts.size - found.position + bytesAfter,
     timestamp: timestampMs(Math.max(-1, found.timestamp)),

@@ -11,7 +11,7 @@ import { unlinkIfThere } from './small-file.ts';
 
 /** The wall clock has jumped when it moved by so much more or less than the monotonic one. */
 const JUMP_MS = 60_000;
-/** Time retention waits so long after a jump. */
+/** Time retention waits so long after a jump, and after the machine was switched on. */
 const STABLE_MS = 600_000;
 
 export class Retention {
@@ -29,6 +29,8 @@ export class Retention {
     // A jump before the first look is one, too.
     this.lastWallMs = state.deps.clock.wallMs();
     this.lastBootMs = state.deps.clock.bootMs();
+    // A machine that was just switched on may not have been told the time yet.
+    if (this.lastBootMs < STABLE_MS) this.pausedUntilBootMs = STABLE_MS;
   }
 
   /** The active segment has been idle longer than records are kept: it is to be rolled, so that it can go. */
@@ -39,7 +41,7 @@ export class Retention {
     if (retentionMs < 0 || active.size === 0 || this.timePaused(nowMs)) return false;
     const { maxTimestamp } = active.facts ?? { maxTimestamp: -1 };
     const seen = active.lastAppendMs >= 0 ? active.lastAppendMs : nowMs;
-    return nowMs - ageBase(maxTimestamp, seen, nowMs) > retentionMs;
+    return nowMs - (ageBase(maxTimestamp, seen, nowMs) ?? nowMs) > retentionMs;
   }
 
   async retain(nowMs: number): Promise<void> {
@@ -50,13 +52,11 @@ export class Retention {
     for (const segment of state.segments) if (segment.facts === undefined) await loadFacts(state, segment);
     let bytes = state.segments.reduce((sum, segment) => sum + (segment.facts?.size ?? 0), 0);
     let start: Offset | undefined;
-    for (const segment of state.segments) {
+    const ages = this.ages(nowMs);
+    for (const [index, segment] of state.segments.entries()) {
       const { facts } = segment;
       if (!segment.sealed || facts === undefined) break;
-      const tooOld =
-        retentionMs >= 0 &&
-        !paused &&
-        nowMs - ageBase(facts.maxTimestamp, facts.rolledMs >= 0 ? facts.rolledMs : nowMs, nowMs) > retentionMs;
+      const tooOld = retentionMs >= 0 && !paused && (ages[index] ?? 0) > retentionMs;
       // As Kafka: a segment goes when what stays is still at least the limit.
       const tooMuch = retentionBytes >= 0 && bytes - facts.size >= retentionBytes;
       if (!tooOld && !tooMuch) break;
@@ -64,6 +64,19 @@ export class Retention {
       start = segment.nextOffset;
     }
     if (start !== undefined) await this.deleteTo(start);
+  }
+
+  /** Of each segment. One whose own clocks are not believed is at least as old as the one behind it. */
+  private ages(nowMs: number): readonly number[] {
+    const ages: number[] = [];
+    let age = 0;
+    for (const { facts, lastAppendMs } of this.state.segments.toReversed()) {
+      const closedMs = facts === undefined || facts.rolledMs < 0 ? lastAppendMs : facts.rolledMs;
+      const base = ageBase(facts?.maxTimestamp ?? -1, closedMs, nowMs);
+      if (base !== undefined) age = nowMs - base;
+      ages.push(age);
+    }
+    return ages.toReversed();
   }
 
   /** Inside `exclusive`. */
@@ -128,10 +141,14 @@ export class Retention {
   }
 }
 
+/** 2020-01-01 UTC. What is stamped earlier was stamped by a clock that had not been set: such machines begin at 1970. */
+const CLOCKS_SET_AFTER_MS = 1_577_836_800_000;
+
 /**
  * The largest timestamp says how old a segment is. One that lies in the future is not believed: the producer's clock is
- * ahead, and the segment is as old as the last append to it.
+ * ahead; nor is one of a clock that was never set. The segment is as old as the last append to it then. Undefined: that is
+ * not believed either.
  */
-export function ageBase(maxTimestamp: number, closedMs: number, nowMs: number): number {
-  return maxTimestamp >= 0 && maxTimestamp <= nowMs ? maxTimestamp : closedMs;
+export function ageBase(maxTimestamp: number, closedMs: number, nowMs: number): number | undefined {
+  return [maxTimestamp, closedMs].find((ms) => ms >= CLOCKS_SET_AFTER_MS && ms <= nowMs);
 }

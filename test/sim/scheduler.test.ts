@@ -95,7 +95,7 @@ describe('Scheduler', () => {
 describe('SimClock', () => {
   test('wall has skew and jumps either way, boot time has neither', async () => {
     const scheduler = new Scheduler({ seed: 1 });
-    const clock = new SimClock(scheduler, 'node', { skewMs: 500 });
+    const clock = new SimClock(scheduler, 'node', { skewMs: 500, uptimeMs: 0 });
     await scheduler.run(1000);
     expect([clock.wallMs(), clock.bootMs()]).toEqual([SIM_EPOCH_MS + 1500, 1000]);
     clock.jumpWall(-3_600_000);

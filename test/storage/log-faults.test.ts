@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { leaderEpoch, offset, position } from '../../src/base/brands.ts';
-import type { PartitionLog } from '../../src/storage/log.ts';
+import { SIM_EPOCH_MS, SimClock } from '../../src/sim/clock.ts';
+import { PartitionLog } from '../../src/storage/log.ts';
 import { append, appendWritten, batch, DIRECTORY, Machine, readAll, SMALL } from './log-bench.ts';
 
 async function fill(machine: Machine, log: PartitionLog, count: number): Promise<void> {
@@ -396,6 +397,49 @@ describe('retention', () => {
     machine.clock.jumpWall(365 * 86_400_000);
     await machine.run(() => log.retain(machine.clock.wallMs()));
     expect(log.logStartOffset).toBe(0);
+  });
+
+  test('by time: what a clock stamped that was not set yet is as old as what came behind it, and no older', async () => {
+    const machine = new Machine(13);
+    const config = { ...SMALL, retentionMs: 60_000 };
+    // Switched on without a battery: the clock begins in 1970, and is set while the broker is down.
+    machine.clock.jumpWall(-machine.clock.wallMs());
+    let log = await machine.open(config);
+    await machine.run(async () => {
+      for (let index = 0; index < 40; index += 1)
+        await appendWritten(log, batch({ timestamp: machine.clock.wallMs() }), leaderEpoch(1));
+    });
+    await machine.run(() => log.close({ clean: true }));
+    machine.clock.jumpWall(SIM_EPOCH_MS);
+    log = await machine.open(config, true);
+    await machine.run(() => log.retain(machine.clock.wallMs()));
+    expect(log.logStartOffset).toBe(0);
+    await machine.run(async () => {
+      for (let index = 0; index < 40; index += 1)
+        await appendWritten(log, batch({ timestamp: machine.clock.wallMs() }), leaderEpoch(1));
+    });
+    await machine.scheduler.run(machine.scheduler.nowMs + 61_000);
+    await machine.run(() => log.retain(machine.clock.wallMs()));
+    expect(log.logStartOffset).toBeGreaterThan(40);
+  });
+
+  test('by time: nothing in the first minutes after the machine was switched on', async () => {
+    const machine = new Machine(14);
+    const clock = new SimClock(machine.scheduler, 'node', { uptimeMs: 5000 });
+    const deps = { ...machine.deps, clock };
+    const log = await machine.run(() =>
+      PartitionLog.open(deps, DIRECTORY, { ...SMALL, retentionMs: 60_000 }, { clean: false, create: true }),
+    );
+    await machine.run(async () => {
+      for (let index = 0; index < 40; index += 1)
+        await appendWritten(log, batch({ timestamp: clock.wallMs() }), leaderEpoch(1));
+    });
+    await machine.scheduler.run(machine.scheduler.nowMs + 300_000);
+    await machine.run(() => log.retain(clock.wallMs()));
+    expect(log.logStartOffset).toBe(0);
+    await machine.scheduler.run(machine.scheduler.nowMs + 300_000);
+    await machine.run(() => log.retain(clock.wallMs()));
+    expect(log.logStartOffset).toBeGreaterThan(0);
   });
 
   test('by size: what stays is at least the limit, and survives a restart', async () => {
