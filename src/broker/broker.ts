@@ -9,6 +9,7 @@ import { ColdReads } from './cold-reads.ts';
 import { refusal } from './failures.ts';
 import { GroupDriver } from './groups/driver.ts';
 import { LagSampler } from './groups/lag-sampler.ts';
+import { InputBudget } from './input-budget.ts';
 import { Headroom } from './headroom.ts';
 import { brokerMetrics, type BrokerMetrics } from './metrics.ts';
 import type { BrokerNode } from './node.ts';
@@ -45,6 +46,7 @@ export class BrokerCore implements BrokerNode {
   readonly coldReads: ColdReads;
   readonly parked: ParkedFetches;
   readonly headroom: Headroom;
+  readonly input: InputBudget;
   readonly groups: GroupDriver;
   private readonly lag: LagSampler;
   private readonly sessions = new Set<Session>();
@@ -67,6 +69,7 @@ export class BrokerCore implements BrokerNode {
     this.metrics = brokerMetrics(telemetry);
     this.coldReads = new ColdReads(options.settings.coldReadsMax);
     this.parked = new ParkedFetches(options.settings.parkedFetchesMax);
+    this.input = new InputBudget(options.settings.inputBytesMax);
     this.headroom = new Headroom(disk, telemetry, options.settings.minFreeBytes);
     this.groups = new GroupDriver({
       nodeId: options.identity.nodeId,
@@ -217,6 +220,11 @@ export class BrokerCore implements BrokerNode {
     telemetry.observeGauge('rivulet_connections', 'Connections open now.', () => this.sessions.size);
     telemetry.observeGauge('rivulet_requests_in_flight', 'Requests that are not answered yet.', () =>
       Array.from(this.sessions).reduce((sum, { inFlight }) => sum + inFlight, 0),
+    );
+    telemetry.observeGauge(
+      'rivulet_input_bytes',
+      'Memory for requests that are being received, beside the small buffer of each connection.',
+      () => this.input.usedBytes,
     );
     telemetry.observeGauge('rivulet_parked_fetches', 'Fetches that wait for data.', () => this.parked.size);
     telemetry.observeGauge(

@@ -3,6 +3,7 @@ import type { Address } from '../ports/network.ts';
 import type { MetadataLog, Replicas } from '../replication/contract.ts';
 import type { ColdReads } from './cold-reads.ts';
 import type { GroupDriver } from './groups/driver.ts';
+import type { InputBudget } from './input-budget.ts';
 import type { Headroom } from './headroom.ts';
 import type { BrokerMetrics } from './metrics.ts';
 import type { ParkedFetches } from './parked-fetches.ts';
@@ -18,6 +19,7 @@ export interface BrokerNode {
   readonly coldReads: ColdReads;
   readonly parked: ParkedFetches;
   readonly headroom: Headroom;
+  readonly input: InputBudget;
   readonly groups: GroupDriver;
   /** True once the broker has begun to stop. */
   readonly stopping: boolean;

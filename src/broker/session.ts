@@ -7,13 +7,14 @@ import type { MappedSlice } from '../ports/disk.ts';
 import type { Connection, ConnectionHandler } from '../ports/network.ts';
 import { encodeFailureFrame } from '../protocol/answer.ts';
 import type { Failure } from '../protocol/failure.ts';
-import { CONNECTION_OPERATION, FrameReader, type Frame } from '../protocol/frame.ts';
+import { CONNECTION_OPERATION, FrameReader, RECEIVE_BYTES_INITIAL, type Frame } from '../protocol/frame.ts';
 import { admit } from '../protocol/operations.ts';
 import type { Pieces } from '../protocol/wire.ts';
 import { StorageFailed } from '../storage/health.ts';
 import { Call, type CallSession } from './call.ts';
 import { refusal } from './failures.ts';
 import { HANDLERS } from './handlers.ts';
+import type { BudgetUser } from './input-budget.ts';
 import type { BrokerNode } from './node.ts';
 
 /** A client that is slower than this, in either direction, is taken for one that does nothing. */
@@ -21,12 +22,12 @@ const SLOWEST_BYTES_PER_MS = 16;
 /** For the last words of a connection to reach the client. */
 const LINGER_MS = 2000;
 
-export class Session implements ConnectionHandler, CallSession {
+export class Session implements ConnectionHandler, CallSession, BudgetUser {
   readonly id: string;
   private readonly node: BrokerNode;
   private readonly connection: Connection;
   private readonly onClosed: (session: Session) => void;
-  private readonly reader = new FrameReader({ expect: 'requests', bodyBytesMax: UNAUTHENTICATED_FRAME_BYTES_MAX });
+  private readonly reader: FrameReader;
   private readonly calls = new Set<Call>();
   private readonly drainListeners = new Set<() => void>();
   private readonly overListeners = new Set<() => void>();
@@ -40,6 +41,10 @@ export class Session implements ConnectionHandler, CallSession {
   private outputHeld = false;
   private roomHolds = 0;
   private turnHeld = false;
+  /** Since when it waits for memory to receive a frame into. */
+  private memoryHeldMs: number | undefined;
+  /** Of the receive buffer, as the budget knows it. */
+  private countedBytes = RECEIVE_BYTES_INITIAL;
   private readonly openedMs: MonotonicMs;
   private activeMs: number;
   private drainedMs: number;
@@ -51,6 +56,11 @@ export class Session implements ConnectionHandler, CallSession {
     this.connection = connection;
     this.id = id;
     this.onClosed = onClosed;
+    this.reader = new FrameReader({
+      expect: 'requests',
+      bodyBytesMax: UNAUTHENTICATED_FRAME_BYTES_MAX,
+      mayGrow: (bytes) => node.input.fits(bytes),
+    });
     this.openedMs = node.ports.clock.bootMs();
     this.activeMs = this.openedMs;
     this.drainedMs = this.openedMs;
@@ -70,7 +80,15 @@ export class Session implements ConnectionHandler, CallSession {
   }
 
   receiveBuffer(): Uint8Array {
-    return this.reader.writable();
+    const room = this.reader.writable();
+    this.countMemory(this.reader.capacity);
+    return room;
+  }
+
+  /** Others have given back memory. */
+  roomAgain(): void {
+    this.memoryHeldMs = undefined;
+    this.pump();
   }
 
   received(bytes: number): void {
@@ -87,6 +105,8 @@ export class Session implements ConnectionHandler, CallSession {
 
   closed(error: Error | undefined): void {
     this.over = true;
+    this.countMemory(RECEIVE_BYTES_INITIAL);
+    this.node.input.settled(this);
     if (error !== undefined)
       this.node.ports.telemetry.log('debug', 'connection.broken', {
         session: this.id,
@@ -232,14 +252,21 @@ export class Session implements ConnectionHandler, CallSession {
     } else if (
       this.frameSinceMs !== undefined &&
       !this.isHeld &&
-      nowMs - this.frameSinceMs > settings.frameTimeoutMs + this.reader.buffered / SLOWEST_BYTES_PER_MS
+      nowMs - this.frameSinceMs > settings.frameTimeoutMs + this.patienceMs
     ) {
       this.fail('MALFORMED_FRAME', `a frame was not whole within ${String(settings.frameTimeoutMs)} ms`);
+    } else if (this.memoryHeldMs !== undefined && nowMs - this.memoryHeldMs > settings.frameTimeoutMs) {
+      this.fail('TOO_MANY_REQUESTS', 'other connections have all the memory for requests: try again later');
     } else if (this.calls.size === 0 && !this.isHeld && nowMs - this.activeMs > settings.idleTimeoutMs) this.end();
   }
 
+  /** A large frame may take its time, unless others wait for the memory that it has. */
+  private get patienceMs(): number {
+    return this.node.input.holdsUp(this) ? 0 : this.reader.buffered / SLOWEST_BYTES_PER_MS;
+  }
+
   private get isHeld(): boolean {
-    return this.outputHeld || this.roomHolds > 0 || this.turnHeld;
+    return this.outputHeld || this.roomHolds > 0 || this.turnHeld || this.memoryHeldMs !== undefined;
   }
 
   private send(pieces: Pieces, slice: MappedSlice | undefined): void {
@@ -281,9 +308,29 @@ export class Session implements ConnectionHandler, CallSession {
       if (turns === 0) this.giveWay();
     }
     this.pumping = false;
+    if (!this.isHeld) this.askForMemory(took);
     if (this.reader.buffered === 0) this.frameSinceMs = undefined;
     else if (took || this.frameSinceMs === undefined || this.isHeld) this.frameSinceMs = this.node.ports.clock.bootMs();
     this.steer();
+  }
+
+  /** The frame under way may need more than there is for all. */
+  private askForMemory(tookFrame: boolean): void {
+    const { input, ports } = this.node;
+    if (this.over || this.ending) return;
+    const { growth } = this.reader;
+    if (growth === 0) {
+      if (tookFrame) input.settled(this);
+      return;
+    }
+    if (!input.admit(this, growth)) this.memoryHeldMs = ports.clock.bootMs();
+  }
+
+  private countMemory(bytes: number): void {
+    const more = bytes - this.countedBytes;
+    if (more === 0) return;
+    this.countedBytes = bytes;
+    this.node.input.account(more);
   }
 
   /** Others have their turn before this connection goes on. */

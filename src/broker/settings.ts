@@ -8,6 +8,7 @@ import {
   FRAME_TIMEOUT_MS_DEFAULT,
   HANDSHAKE_TIMEOUT_MS_DEFAULT,
   IDLE_TIMEOUT_MS_DEFAULT,
+  INPUT_BYTES_MAX_DEFAULT,
   OUTPUT_BYTES_MAX_DEFAULT,
   REQUESTS_IN_FLIGHT_MAX_DEFAULT,
 } from '../base/limits.ts';
@@ -24,6 +25,8 @@ export interface BrokerSettings {
   readonly requestsInFlightMax: number;
   /** Unsent bytes of one connection beyond which its requests are read no further. */
   readonly outputBytesMax: number;
+  /** Memory for requests that are being received, over all connections, beside the small buffer of each. */
+  readonly inputBytesMax: number;
   readonly handshakeTimeoutMs: number;
   /** For a frame to become whole, beside what its size takes at `SLOWEST_BYTES_PER_MS`. */
   readonly frameTimeoutMs: number;
@@ -48,6 +51,7 @@ export const BROKER_SETTINGS_DEFAULT: BrokerSettings = {
   connectionsPerAddressMax: CONNECTIONS_PER_ADDRESS_MAX_DEFAULT,
   requestsInFlightMax: REQUESTS_IN_FLIGHT_MAX_DEFAULT,
   outputBytesMax: OUTPUT_BYTES_MAX_DEFAULT,
+  inputBytesMax: INPUT_BYTES_MAX_DEFAULT,
   handshakeTimeoutMs: HANDSHAKE_TIMEOUT_MS_DEFAULT,
   frameTimeoutMs: FRAME_TIMEOUT_MS_DEFAULT,
   idleTimeoutMs: IDLE_TIMEOUT_MS_DEFAULT,

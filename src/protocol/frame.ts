@@ -63,6 +63,8 @@ export interface FrameReaderOptions {
   readonly expect: 'requests' | 'answers';
   /** Largest body now; see `bodyBytesMax`. */
   readonly bodyBytesMax: number;
+  /** Whether a buffer that is always full may get so many bytes more, to save reads. Default: yes. */
+  readonly mayGrow?: (bytes: number) => boolean;
 }
 
 /** What a connection costs while it is quiet. */
@@ -81,6 +83,7 @@ export class FrameReader {
   /** May be raised or lowered at any time; counts for frames whose header is looked at later. */
   bodyBytesMax: number;
   readonly #expectedFlags: number;
+  readonly #mayGrow: (bytes: number) => boolean;
   #buffer: Uint8Array<ArrayBuffer> = new Uint8Array(RECEIVE_BYTES_INITIAL);
   #start = 0;
   #end = 0;
@@ -92,6 +95,7 @@ export class FrameReader {
   constructor(options: FrameReaderOptions) {
     this.bodyBytesMax = options.bodyBytesMax;
     this.#expectedFlags = options.expect === 'answers' ? FLAG_RESPONSE : 0;
+    this.#mayGrow = options.mayGrow ?? ((): boolean => true);
   }
 
   /** Bytes received and not yet handed out. */
@@ -153,8 +157,9 @@ export class FrameReader {
     this.#start = 0;
     this.#end = 0;
     const capacity = this.#buffer.length;
-    if (this.#busy && capacity < RECEIVE_BYTES_BUSY) {
-      this.#buffer = new Uint8Array(Math.min(RECEIVE_BYTES_BUSY, capacity * 2));
+    const wanted = Math.min(RECEIVE_BYTES_BUSY, capacity * 2);
+    if (this.#busy && capacity < wanted && this.#mayGrow(wanted - capacity)) {
+      this.#buffer = new Uint8Array(wanted);
       this.#quietReads = 0;
     } else if (this.#quietReads >= QUIET_READS && capacity > RECEIVE_BYTES_INITIAL) {
       this.#buffer = new Uint8Array(Math.max(RECEIVE_BYTES_INITIAL, Math.floor(capacity / 2)));
@@ -168,21 +173,29 @@ export class FrameReader {
     const capacity = this.#buffer.length;
     const held = this.#end - this.#start;
     const room = capacity - this.#end;
-    const size = this.#sizeOfFirst(held);
-    const fitsHere = size <= capacity - this.#start && room > 0;
+    const fitsHere = this.#sizeOfFirst(held) <= capacity - this.#start && room > 0;
     // A short read costs more than moving a few bytes.
     const cheap = this.#start > 0 && held * 8 <= capacity && room * 4 < capacity;
     if (fitsHere && !cheap) return;
+    const growth = this.growth;
+    if (growth > 0) this.#moveTo(new Uint8Array(capacity + growth));
+    else if (this.#start > 0) this.#moveTo(this.#buffer);
+  }
+
+  /** Bytes that the next `writable()` adds to what is held in memory, because the frame under way needs them. */
+  get growth(): number {
+    const capacity = this.#buffer.length;
+    const held = this.#end - this.#start;
+    if (held === 0 || this.#fault !== undefined) return 0;
+    const size = this.#sizeOfFirst(held);
+    if (size <= capacity - this.#start && this.#end < capacity) return 0;
     // Only when what has really arrived fills half of it: a frame is given memory as its bytes come in.
     const mustGrow = size > capacity ? held * 2 > capacity : held === capacity;
-    if (!mustGrow) {
-      if (this.#start > 0) this.#moveTo(this.#buffer);
-      return;
-    }
+    if (!mustGrow) return 0;
     const most = Math.max(RECEIVE_BYTES_BUSY, FRAME_HEADER_BYTES + this.bodyBytesMax);
     assert(held < most, `${String(held)} bytes received and no frame taken: call next() before writable()`);
     const wanted = size > capacity && size <= 2 * capacity ? size : 2 * capacity;
-    this.#moveTo(new Uint8Array(Math.min(most, wanted)));
+    return Math.min(most, wanted) - capacity;
   }
 
   #moveTo(target: Uint8Array<ArrayBuffer>): void {

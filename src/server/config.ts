@@ -7,6 +7,7 @@ import {
   HANDSHAKE_TIMEOUT_MS_DEFAULT,
   IDLE_TIMEOUT_MS_DEFAULT,
   INDEX_INTERVAL_BYTES_DEFAULT,
+  INPUT_BYTES_MAX_DEFAULT,
   OUTPUT_BYTES_MAX_DEFAULT,
   PARTITIONS_PER_TOPIC_MAX,
   REQUESTS_IN_FLIGHT_MAX_DEFAULT,
@@ -42,6 +43,7 @@ export interface BrokerConfig {
   readonly maxConnectionsPerAddress: number;
   readonly maxInFlight: number;
   readonly maxOutputBytes: number;
+  readonly maxInputBytes: number;
   readonly handshakeTimeout: number;
   readonly idleTimeout: number;
   /** Paths of PEM files. */
@@ -262,6 +264,16 @@ export const SETTINGS: readonly Setting[] = [
     min: 65_536,
     max: 2 ** 31,
     sentence: 'Bytes that wait for one client to read them before its requests are read no further.',
+  },
+  {
+    key: 'maxInputBytes',
+    name: 'max-input-bytes',
+    kind: 'bytes',
+    defaultText: String(INPUT_BYTES_MAX_DEFAULT),
+    min: 1024 * 1024,
+    max: 2 ** 40,
+    sentence:
+      'Memory for requests that are being received, over all connections; beyond it they are read one after the other.',
   },
   {
     key: 'handshakeTimeout',

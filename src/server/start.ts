@@ -195,6 +195,7 @@ function brokerSettingsOf(config: BrokerConfig, topicDefaults: TopicDefaults): B
     connectionsPerAddressMax: config.maxConnectionsPerAddress,
     requestsInFlightMax: config.maxInFlight,
     outputBytesMax: config.maxOutputBytes,
+    inputBytesMax: config.maxInputBytes,
     handshakeTimeoutMs: config.handshakeTimeout,
     idleTimeoutMs: config.idleTimeout,
     defaultPartitions: config.defaultPartitions,

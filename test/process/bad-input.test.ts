@@ -115,7 +115,7 @@ describe('frames', () => {
   test('a hundred connections that promise the largest frame and send a part of it: no more than they sent is held', async () => {
     const crowd = await Promise.all(Array.from({ length: 100 }, greeted));
     for (const raw of crowd) raw.send(header(FRAME_BYTES_MAX, OPERATION.Produce.operation));
-    for (const raw of crowd) raw.send(new Uint8Array(MIB / 4));
+    for (const raw of crowd) raw.send(new Uint8Array(8 * MIB));
     await stillServes();
     for (const raw of crowd) raw.end();
   });
