@@ -194,6 +194,8 @@ export interface ConsumerOptions {
   /** How long the broker may hold a fetch that finds nothing. Default 500. */
   readonly waitMs?: number;
   readonly minBytes?: number;
+  /** A partition that could not be read for so long ends the iteration with the last error. Default: tries for ever. */
+  readonly retryTimeoutMs?: number;
   /** End the iteration once everything below the high watermarks found at the start was delivered. */
   readonly until?: 'high-watermark-at-start';
   readonly signal?: AbortSignal;

@@ -181,9 +181,13 @@ export class Fetcher {
 
   /** Tries again after a pause, or gives the partition up. */
   #later(reader: PartitionReader, error: RivuletError, isFinal = false): void {
+    const { clock } = this.#cluster.ports;
+    if (reader.failures === 0) reader.failingSinceMs = clock.bootMs();
     reader.failures += 1;
+    const isTimeUp =
+      clock.bootMs() - reader.failingSinceMs > (this.#options.retryTimeoutMs ?? Number.POSITIVE_INFINITY);
     const gone = isFinal || (error.code === 'UNKNOWN_TOPIC' && reader.failures >= UNKNOWN_TOPIC_ANSWERS_MAX);
-    if (!error.retriable || gone) {
+    if (!error.retriable || gone || isTimeUp) {
       const facts = { ...error.facts, topic: reader.topic, partition: reader.partition };
       reader.failure = new RivuletError(error.code, `${reader.label}: ${error.message}`, { facts, cause: error });
       this.#owner.changed();

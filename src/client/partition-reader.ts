@@ -34,6 +34,8 @@ export class PartitionReader {
   /** Answers of an older generation are not for this position any more. */
   generation = 0;
   failures = 0;
+  /** When the first of them was. */
+  failingSinceMs = 0;
   backoff: Deadline | undefined;
   /** Ends the iteration when what is buffered has been delivered. */
   failure: RivuletError | undefined;

@@ -161,6 +161,22 @@ describe('iteration', () => {
     expect((await take(consumer, 2)).map(({ offset }) => offset)).toEqual([3, 4]);
   });
 
+  test('a broker that is gone for longer than wanted ends the iteration with why', async () => {
+    const { broker, client } = await begin({ topics: { t: 1 } });
+    fill(broker, 4, 2);
+    const consumer = client.consumer({ topics: ['t'], retryTimeoutMs: 50 });
+    const seen: string[] = [];
+    await expect(
+      (async () => {
+        for await (const record of consumer) {
+          seen.push(text(record.value));
+          if (seen.length === 4) await broker.stop();
+        }
+      })(),
+    ).rejects.toMatchObject({ code: 'NOT_CONNECTED' });
+    expect(seen).toEqual(['0', '1', '2', '3']);
+  });
+
   test('an aborted signal ends a wait', async () => {
     const { client } = await begin({ topics: { t: 1 } });
     const controller = new AbortController();

@@ -145,6 +145,7 @@ describe('a disk that fails', () => {
     const producer = client.producer({ idempotent: false, deliveryTimeoutMs: 60 });
     const outcomes: string[] = [];
     const kept: string[] = [];
+    const open = new Set<string>();
     for (
       let record = 0;
       record < 200 && !(outcomes.includes('STORAGE_FULL') && outcomes.at(-1) === 'ok');
@@ -157,15 +158,20 @@ describe('a disk that fails', () => {
         kept.push(value);
       } catch (error) {
         outcomes.push(isRivuletError(error) ? error.code : String(error));
+        // An answer that is late on a busy machine says nothing about the record.
+        if (!isRivuletError(error) || error.outcome === 'unknown') open.add(value);
       }
     }
     await client.close();
+    const consumed = async (server: string): Promise<readonly string[]> =>
+      (await done(['consume', 'full', '--server', server])).toString().trim().split('\n');
     expect(outcomes.filter((outcome) => outcome === 'STORAGE_FULL').length).toBeGreaterThan(0);
     expect(outcomes.at(-1)).toBe('ok');
-    expect((await done(['consume', 'full', '--server', broker.server])).toString().trim().split('\n')).toEqual(kept);
+    const found = await consumed(broker.server);
+    expect(found.filter((value) => !open.has(value))).toEqual(kept);
     await broker.stop();
     const again = await startBroker(path);
-    expect((await done(['consume', 'full', '--server', again.server])).toString().trim().split('\n')).toEqual(kept);
+    expect(await consumed(again.server)).toEqual(found);
     await again.stop();
   });
 

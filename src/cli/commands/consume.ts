@@ -7,6 +7,9 @@ import { Output, OutputClosed } from '../output.ts';
 import { compileFormat, FORMAT_HELP, isUnterminated, recordJson } from '../records.ts';
 import { UsageError } from '../failure.ts';
 
+/** Who does not follow wants an end, also when the broker is gone. */
+const RETRY_TIMEOUT_MS = 30_000;
+
 export interface ConsumeFlags extends ConnectionFlags {
   readonly from: StartPosition;
   readonly partition?: number;
@@ -49,7 +52,9 @@ export async function consume(topic: string, flags: ConsumeFlags): Promise<void>
         from: flags.from,
         signal: stop.signal,
         onPositionLost: (event) => positionLost(event, flags),
-        ...(flags.follow === true ? {} : { until: 'high-watermark-at-start' as const }),
+        ...(flags.follow === true
+          ? {}
+          : { until: 'high-watermark-at-start' as const, retryTimeoutMs: flags.timeoutMs ?? RETRY_TIMEOUT_MS }),
       });
       let left = flags.max ?? Number.POSITIVE_INFINITY;
       if (left === 0) return;
