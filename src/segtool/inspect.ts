@@ -41,6 +41,8 @@ export interface LogShown {
   readonly logStart: number;
   readonly logEnd: number;
   readonly recoveryPoint: number | undefined;
+  /** Where a sync mark is younger than the checkpoint: what it says was synced. */
+  readonly syncedByMark: number | undefined;
   readonly highWatermark: number | undefined;
   readonly stoppedCleanly: boolean;
   readonly epochs: readonly { readonly epoch: number; readonly startOffset: number }[];
@@ -127,8 +129,9 @@ function shown(log: LogReport, gathered: ReadonlyMap<number, Gathered> | undefin
     logStart: log.logStart,
     logEnd: log.logEnd,
     recoveryPoint: checkpoint?.recoveryPoint,
+    syncedByMark: log.synced.isByMark ? log.synced.offset : undefined,
     highWatermark: checkpoint?.highWatermark,
-    stoppedCleanly: checkpoint?.clean === true,
+    stoppedCleanly: checkpoint?.clean === true && !log.synced.isByMark,
     epochs: log.epochs.map(({ epoch, startOffset }) => ({ epoch, startOffset })),
     segments,
     bytes: sum(({ bytes }) => bytes),

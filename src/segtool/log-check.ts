@@ -9,6 +9,7 @@ import { finding, type Finding, type FindingCode } from './findings.ts';
 import { IndexCheck } from './index-check.ts';
 import { readLogFiles, sideName, type KnownLoss, type LogFiles } from './log-files.ts';
 import { scanSegment, type BatchVisit, type Fault, type ScanWish, type SegmentScan } from './segment-scan.ts';
+import { findSyncedPoint, type SyncedPoint } from './synced-point.ts';
 import type { LogTarget } from './targets.ts';
 import { within, type ToolDeps } from './tool.ts';
 
@@ -39,6 +40,7 @@ export interface LogReport {
   readonly logEnd: number;
   /** Ascending, known ones included. */
   readonly lost: readonly { readonly from: number; readonly to: number }[];
+  readonly synced: SyncedPoint;
   readonly epochs: readonly EpochEntry[];
 }
 
@@ -47,7 +49,9 @@ export interface CheckOptions {
 }
 
 export async function checkLog(deps: ToolDeps, target: LogTarget, options: CheckOptions = {}): Promise<LogReport> {
-  const checker = new LogChecker(deps, target, await readLogFiles(deps, target.directory), options);
+  const files = await readLogFiles(deps, target.directory);
+  const synced = await findSyncedPoint(deps, target.directory, files.bases, files.checkpoint.value);
+  const checker = new LogChecker(deps, target, files, synced, options);
   return await checker.run();
 }
 
@@ -62,16 +66,18 @@ class LogChecker {
   private readonly deps: ToolDeps;
   private readonly target: LogTarget;
   private readonly files: LogFiles;
+  private readonly synced: SyncedPoint;
   private readonly options: CheckOptions;
   private readonly findings: Finding[] = [];
   private readonly segments: SegmentReport[] = [];
   private readonly lost: KnownLoss[] = [];
   private readonly epochs: EpochEntry[] = [];
 
-  constructor(deps: ToolDeps, target: LogTarget, files: LogFiles, options: CheckOptions) {
+  constructor(deps: ToolDeps, target: LogTarget, files: LogFiles, synced: SyncedPoint, options: CheckOptions) {
     this.deps = deps;
     this.target = target;
     this.files = files;
+    this.synced = synced;
     this.options = options;
   }
 
@@ -85,7 +91,7 @@ class LogChecker {
       if (target.only === undefined || target.only === base) await this.checkSegment(base, files.bases[index + 1]);
     }
     const last = this.segments.at(-1);
-    const logEnd = this.withStrays(Math.max(last?.boundary ?? 0, checkpoint?.recoveryPoint ?? 0, logStart));
+    const logEnd = this.withStrays(Math.max(last?.boundary ?? 0, this.synced.offset ?? 0, logStart));
     if (target.only === undefined) {
       if (last === undefined && logEnd > logStart)
         this.noteLost('SEGMENT_MISSING', target.directory, logStart, logEnd, 'the directory holds no segment');
@@ -100,6 +106,7 @@ class LogChecker {
       logStart,
       logEnd,
       lost: merged(this.lost),
+      synced: this.synced,
       epochs: checkpoint !== undefined && !checkpoint.epochsCut ? checkpoint.epochs : this.epochs,
     };
   }
@@ -199,8 +206,12 @@ class LogChecker {
     const isLast = nextBase === undefined;
     const fileBytes = await file.size();
     const seal = await this.readSeal(base, nextBase);
+    // A mark that is younger than the checkpoint of a clean stop: the log was written to after it.
     const atRest =
-      isLast && checkpoint?.clean === true && checkpoint.segmentBase === base ? checkpoint.active : undefined;
+      isLast && checkpoint?.clean === true && checkpoint.segmentBase === base && !this.synced.isByMark
+        ? checkpoint.active
+        : undefined;
+    const to = this.synced.marks.get(base)?.at ?? fileBytes;
     // Its own seal says where it ends: what is missing from there to the next segment was another one.
     const sealedEnd =
       seal.state === 'good' && seal.value !== undefined && seal.value.nextOffset <= (nextBase ?? 0)
@@ -210,16 +221,16 @@ class LogChecker {
       path,
       baseOffset: base,
       boundary: sealedEnd ?? nextBase ?? (atRest === undefined ? undefined : checkpoint?.recoveryPoint),
-      to: fileBytes,
-      recoveryPoint: isLast ? (checkpoint?.recoveryPoint ?? base) : Number.POSITIVE_INFINITY,
+      to,
+      recoveryPoint: isLast ? (this.synced.offset ?? base) : Number.POSITIVE_INFINITY,
       epochAtLeast: this.epochs.at(-1)?.epoch ?? -1,
       ...this.history(seal.value, checkpoint),
     };
-    const { scan, indexes } = await this.scanWithIndexes(file, wish);
+    const { scan, indexes } = await this.scanWithIndexes(file, wish, fileBytes);
     const before = this.findings.length;
     for (const fault of scan.faults) this.noteFault(path, fault, fileBytes, base, nextBase);
     this.noteCheckpointCrc(atRest?.crc, scan.facts.crc);
-    this.noteTail(path, scan, fileBytes, isLast, atRest !== undefined);
+    this.noteTail(path, scan, { fileBytes, to, isLast, atRest: atRest !== undefined });
     const hasIndexes = !isLast || atRest !== undefined;
     const clean = scan.faults.length === 0;
     const states =
@@ -250,8 +261,12 @@ class LogChecker {
   }
 
   /** Reads the segment once, for its batches, its indexes and who else looks at them. */
-  private async scanWithIndexes(file: DiskFile, wish: ScanWish): Promise<{ scan: SegmentScan; indexes: IndexCheck }> {
-    const { baseOffset: base, to: fileBytes } = wish;
+  private async scanWithIndexes(
+    file: DiskFile,
+    wish: ScanWish,
+    fileBytes: number,
+  ): Promise<{ scan: SegmentScan; indexes: IndexCheck }> {
+    const { baseOffset: base } = wish;
     const offsets = await this.readIndex(base, 'index', fileBytes);
     const times = await this.readIndex(base, 'timeindex', fileBytes);
     const indexes = new IndexCheck(offsets, times);
@@ -363,8 +378,13 @@ class LogChecker {
     }
   }
 
-  private noteTail(path: string, scan: SegmentScan, fileBytes: number, isLast: boolean, atRest: boolean): void {
+  private noteTail(
+    path: string,
+    scan: SegmentScan,
+    where: { readonly fileBytes: number; readonly to: number; readonly isLast: boolean; readonly atRest: boolean },
+  ): void {
     const { size } = scan.facts;
+    const { fileBytes, to, isLast, atRest } = where;
     if (!isLast) {
       const end = scan.faults.at(-1)?.end ?? size;
       if (fileBytes > Math.max(end, size) && scan.nextOffset >= 0 && scan.faults.length === 0)
@@ -374,7 +394,7 @@ class LogChecker {
       return;
     }
     // Behind the end that a clean stop recorded there is only prepared space.
-    if (atRest || scan.faults.at(-1)?.end === fileBytes) return;
+    if (atRest || scan.faults.at(-1)?.end === to) return;
     if (scan.tail.kind === 'torn') this.add('TORN_TAIL', path, scan.tail.detail, { position: size });
     if (scan.tail.kind === 'bytes') this.add('UNUSED_BYTES', path, scan.tail.detail, { position: size });
   }

@@ -132,7 +132,7 @@ function renderLog(log: LogShown): string {
   ]);
   const head = [
     `${log.log}   offsets ${String(log.logStart)} to ${String(log.logEnd)}, ${plural(log.records, 'record')}, ${size(log.bytes)}`,
-    `recovery point ${String(log.recoveryPoint ?? '-')}, high watermark ${String(log.highWatermark ?? '-')}, ${log.stoppedCleanly ? 'stopped cleanly' : 'not stopped cleanly'}`,
+    `recovery point ${String(log.recoveryPoint ?? '-')}${log.syncedByMark === undefined ? '' : `, synced to ${String(log.syncedByMark)} by a sync mark`}, high watermark ${String(log.highWatermark ?? '-')}, ${log.stoppedCleanly ? 'stopped cleanly' : 'not stopped cleanly'}`,
     `epochs ${log.epochs.length === 0 ? '-' : log.epochs.map(({ epoch, startOffset }) => `${String(epoch)} from ${String(startOffset)}`).join(', ')}`,
     ...(log.lost.length === 0 ? [] : [`lost ${ranges(log.lost)}`]),
   ];

@@ -1,11 +1,12 @@
 // Carries a plan out: everything new is written beside first, then the record, then the files change places one by one.
 import { leaderEpoch, offset, position, type LeaderEpoch, type Offset } from '../base/brands.ts';
-import { CHECKPOINT_SLOT_BYTES, encodeCheckpoint } from '../format/checkpoint.ts';
+import { CHECKPOINT_SLOT_BYTES, encodeCheckpoint, newestCheckpoint, type Checkpoint } from '../format/checkpoint.ts';
 import { encodeSeal } from '../format/seal.ts';
-import { segmentFileName } from '../format/segment.ts';
+import { parseSegmentFileName, segmentFileName } from '../format/segment.ts';
 import type { Disk, DiskFile } from '../ports/disk.ts';
 import { walkFile } from '../storage/file-walk.ts';
 import { QUARANTINE_DIRECTORY } from '../storage/quarantine.ts';
+import { readSmallFile } from '../storage/small-file.ts';
 import { emptyFacts } from '../storage/segment.ts';
 import { SegmentIndex } from '../storage/segment-index.ts';
 import { encodeLosses } from './log-files.ts';
@@ -202,28 +203,54 @@ class Preparation {
   }
 
   private async checkpoint(directory: string, draft: CheckpointDraft): Promise<Uint8Array> {
+    const slot =
+      draft.keep === undefined
+        ? encodeCheckpoint(await this.newCheckpoint(directory, draft), this.deps.crc32c)
+        : await this.intactSlot(within(directory, 'checkpoint'));
     const bytes = new Uint8Array(2 * CHECKPOINT_SLOT_BYTES);
+    for (const at of [0, CHECKPOINT_SLOT_BYTES]) bytes.set(slot, at);
+    return bytes;
+  }
+
+  /** As it stands: a higher sequence would take back what a younger sync mark says. */
+  private async intactSlot(path: string): Promise<Uint8Array> {
+    const bytes = (await readSmallFile(this.deps.disk, path, 16 * CHECKPOINT_SLOT_BYTES)) ?? new Uint8Array(0);
+    const newest = newestCheckpoint(bytes, this.deps.crc32c);
+    if (newest === undefined) throw new RepairRefused(`${path} has changed since it was read`);
+    return bytes.subarray(newest.slot * CHECKPOINT_SLOT_BYTES, (newest.slot + 1) * CHECKPOINT_SLOT_BYTES);
+  }
+
+  private async newCheckpoint(directory: string, draft: CheckpointDraft): Promise<Omit<Checkpoint, 'epochsCut'>> {
+    await this.syncWhatStays(directory);
     const last = within(directory, segmentFileName(draft.segmentBase, 'log'));
     const change = this.changes.find(({ path }) => path === last);
-    const size = change?.after?.bytes ?? (await this.dataEnd(last, draft.segmentBase));
-    for (const slot of [0, 1]) {
-      const next =
-        draft.keep === undefined
-          ? {
-              sequence: draft.sequence + slot,
-              clean: false,
-              recoveryPoint: offset(draft.recoveryPoint),
-              segmentBase: offset(draft.segmentBase),
-              segmentPosition: size,
-              logStart: offset(draft.logStart),
-              highWatermark: offset(draft.highWatermark),
-              epochs: draft.epochs,
-              active: undefined,
-            }
-          : { ...draft.keep, sequence: draft.keep.sequence + 1 + slot };
-      bytes.set(encodeCheckpoint(next, this.deps.crc32c), slot * CHECKPOINT_SLOT_BYTES);
+    return {
+      sequence: draft.sequence,
+      clean: false,
+      recoveryPoint: offset(draft.recoveryPoint),
+      segmentBase: offset(draft.segmentBase),
+      segmentPosition: change?.after?.bytes ?? (await this.dataEnd(last, draft.segmentBase)),
+      logStart: offset(draft.logStart),
+      highWatermark: offset(draft.highWatermark),
+      epochs: draft.epochs,
+      active: undefined,
+    };
+  }
+
+  /** The checkpoint calls all of the log synced; a process that was killed has left some of it in the page cache alone. */
+  private async syncWhatStays(directory: string): Promise<void> {
+    const { disk } = this.deps;
+    const changed = new Set(this.changes.map(({ path }) => path));
+    for (const { name } of await disk.readDirectory(directory)) {
+      const path = within(directory, name);
+      if (parseSegmentFileName(name)?.suffix !== 'log' || changed.has(path)) continue;
+      const file = await disk.open(path, 'write');
+      try {
+        await file.sync();
+      } finally {
+        await file.close();
+      }
     }
-    return bytes;
   }
 
   /** Of the last segment, when it stays as it is: behind its data lies prepared space. */

@@ -344,7 +344,8 @@ class Planner {
       kind: 'checkpoint',
       draft: {
         keep,
-        sequence: (value?.sequence ?? 0) + 1,
+        // Above that of every sync mark, too: what they say is in it.
+        sequence: report.synced.sequence + 1,
         recoveryPoint: report.logEnd,
         segmentBase: lastBase,
         logStart: report.logStart,

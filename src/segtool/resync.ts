@@ -60,11 +60,38 @@ export async function findNext(
   if (declared !== undefined) {
     const end = at + declared;
     const batch = await probe.at(end);
-    if (batch !== undefined && fits(batch)) return batch;
+    if (batch !== undefined && fits(batch)) {
+      // Its length may be what was changed, and end behind others.
+      if (await headersAgree(file, at, end, wish)) return batch;
+      const between = { ...wish, from, to: end };
+      return (
+        (await chainTo(probe, batch, strays, (passed) => search(deps, file, probe, between, fits, passed))) ?? batch
+      );
+    }
     // Two bad batches whose headers agree: where the first one ends is known, and what its records hold is not looked at.
     if (await headersAgree(file, at, end, wish)) from = end;
   }
   return await search(deps, file, probe, { ...wish, from }, fits, strays);
+}
+
+/** The first of intact batches that lie one behind the other up to this one, without a gap of bytes or offsets. */
+async function chainTo(
+  probe: BatchProbe,
+  last: ProbedBatch,
+  strays: Stray[],
+  find: (passed: Stray[]) => Promise<ProbedBatch | undefined>,
+): Promise<ProbedBatch | undefined> {
+  const passed: Stray[] = [];
+  const first = await find(passed);
+  let batch = first;
+  while (batch !== undefined && batch.position < last.position) {
+    const next = await probe.at(batch.position + batch.size);
+    if (next?.header.baseOffset !== batch.header.lastOffset + 1) return undefined;
+    batch = next;
+  }
+  if (batch?.position !== last.position) return undefined;
+  strays.push(...passed.slice(0, STRAYS_MAX - strays.length));
+  return first;
 }
 
 function withoutBytes({ position: at, size, header, patches }: ProbedBatch): Stray {

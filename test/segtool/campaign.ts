@@ -1,7 +1,7 @@
 // The long campaign: node test/segtool/campaign.ts [--count 10000] [--seed 1]
 import { parseArgs } from 'node:util';
 import { KINDS } from './damage.ts';
-import { makeTemplate } from './store-bench.ts';
+import { makeTemplate, TEMPLATE_NAMES } from './store-bench.ts';
 import { campaign } from './trial.ts';
 
 const { values } = parseArgs({
@@ -11,7 +11,7 @@ const { values } = parseArgs({
     kind: { type: 'string' },
   },
 });
-const templates = [await makeTemplate('clean'), await makeTemplate('killed'), await makeTemplate('unsynced')];
+const templates = await Promise.all(TEMPLATE_NAMES.map((name) => makeTemplate(name)));
 const kinds = values.kind === undefined ? KINDS : KINDS.filter((kind) => kind.includes(values.kind ?? ''));
 const result = await campaign(templates, kinds, Number(values.count), Number(values.seed), (done) => {
   if (done % 1000 === 0) console.error(`${String(done)} damages`);

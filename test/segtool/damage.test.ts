@@ -1,6 +1,7 @@
 import { beforeAll, describe, expect, test } from 'vitest';
+import { verify } from '../../src/segtool/verify.ts';
 import { damaged, KINDS } from './damage.ts';
-import { makeTemplate, openFiles, type Template } from './store-bench.ts';
+import { makeTemplate, openFiles, syncedPointOf, TEMPLATE_NAMES, toolMachine, type Template } from './store-bench.ts';
 import { campaign } from './trial.ts';
 
 const PER_KIND = 16;
@@ -8,7 +9,7 @@ const PER_KIND = 16;
 describe('verify and repair against generated damage', () => {
   let templates: readonly Template[];
   beforeAll(async () => {
-    templates = [await makeTemplate('clean'), await makeTemplate('killed'), await makeTemplate('unsynced')];
+    templates = await Promise.all(TEMPLATE_NAMES.map((name) => makeTemplate(name)));
   });
 
   test('the templates are whole: several segments, several epochs, a tail', async () => {
@@ -17,6 +18,11 @@ describe('verify and repair against generated damage', () => {
       expect(new Set(template.batches.map(({ epoch }) => epoch)).size).toBe(3);
       expect(template.end).toBe(120);
       expect((await openFiles(template.files, template.clean)).read.damaged).toEqual([]);
+      const { machine, deps } = toolMachine(template.files);
+      expect((await machine.run(() => verify(deps, ''))).verdict).toBe('clean');
+      const { checkpoint, synced } = syncedPointOf(template.files);
+      if (template.name === 'marked') expect(synced - checkpoint).toBeGreaterThan(5);
+      else expect(synced).toBe(checkpoint);
     }
   });
 

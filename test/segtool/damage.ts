@@ -1,4 +1,13 @@
 // Damages of every kind to the files of a log, from a seed.
+import { offset, type Offset } from '../../src/base/brands.ts';
+import { crc32cTable } from '../../src/base/checksum.ts';
+import {
+  decodeSyncMark,
+  encodeSyncMark,
+  SYNC_MARK_BYTES,
+  SYNC_MARKS_BYTES,
+  type SyncMark,
+} from '../../src/format/sync-mark.ts';
 import { SeededRandom } from '../../src/sim/random.ts';
 import { DIRECTORY } from '../storage/log-bench.ts';
 import { logNames, type Files, type Template } from './store-bench.ts';
@@ -222,6 +231,101 @@ const overwrite: Maker = (files, random) => {
   return `${path} ${String(noise.length)} bytes at ${String(at)}`;
 };
 
+/** Of the last segment, with its marks: where they stand, and which of the two is younger. */
+function marksOf(files: Files): { path: string; at: number; base: Offset; marks: readonly (SyncMark | undefined)[] } {
+  const path = logNames(files).at(-1) ?? '';
+  const bytes = files.get(path) ?? new Uint8Array(0);
+  const at = Math.max(0, bytes.length - SYNC_MARKS_BYTES);
+  const marks = [0, 1].map((slot) => {
+    const decoded = decodeSyncMark(
+      bytes.subarray(at + slot * SYNC_MARK_BYTES, at + (slot + 1) * SYNC_MARK_BYTES),
+      crc32cTable,
+    );
+    return decoded.ok ? decoded.value : undefined;
+  });
+  return { path, at, base: offset(Number(path.slice(-24, -4))), marks };
+}
+
+/** Every second time a batch of the same segment is hit as well: then the marks decide what is a loss. */
+function marksAnd(change: (files: Map<string, Uint8Array>, random: SeededRandom) => string | undefined): Maker {
+  return (files, random, template) => {
+    const { path, marks } = marksOf(files);
+    if (marks.every((mark) => mark === undefined)) return undefined;
+    const detail = change(files, random);
+    if (detail === undefined || random.below(2) === 0) return detail;
+    const { at, size } = pick(
+      random,
+      placed(template.files, template).filter((batch) => batch.path === path),
+    );
+    if (random.below(2) === 0) flip(files, path, at + 61 + random.below(size - 61), random.below(8));
+    else edit(files, path, (bytes) => bytes.fill(0, at, marksOf(files).at));
+    return `${detail}, and the batch at ${String(at)}`;
+  };
+}
+
+const flipMark = marksAnd((files, random) => {
+  const { path, at } = marksOf(files);
+  // Most of a slot are zeros: its head every second time.
+  const byte = random.below(2) * SYNC_MARK_BYTES + random.below(random.below(2) === 0 ? 36 : SYNC_MARK_BYTES);
+  flip(files, path, at + byte, random.below(8));
+  return `byte ${String(byte)} of the marks`;
+});
+
+const zeroMarks = marksAnd((files, random) => {
+  const { path, at } = marksOf(files);
+  const slot = random.below(3);
+  const [from, to] = slot === 2 ? [0, SYNC_MARKS_BYTES] : [slot * SYNC_MARK_BYTES, (slot + 1) * SYNC_MARK_BYTES];
+  edit(files, path, (bytes) => bytes.fill(0, at + from, at + to));
+  return `marks ${String(from)} to ${String(to)}`;
+});
+
+function writeMarks(files: Map<string, Uint8Array>, change: (mark: SyncMark) => SyncMark): void {
+  const { path, at, marks } = marksOf(files);
+  for (const [slot, mark] of marks.entries()) {
+    if (mark === undefined) continue;
+    const bytes = encodeSyncMark(change(mark), crc32cTable);
+    edit(files, path, (file) => {
+      file.set(bytes, at + slot * SYNC_MARK_BYTES);
+      return file;
+    });
+  }
+}
+
+/** As a write that was lost would leave it: of the log's present, or of before its last checkpoint. */
+const oldMarks = marksAnd((files, random) => {
+  const { base } = marksOf(files);
+  const back = random.below(2) === 0 ? 1 : 1000;
+  writeMarks(files, (mark) => ({
+    ...mark,
+    sequence: Math.max(0, mark.sequence - back),
+    syncedOffset: offset(Math.max(base, mark.syncedOffset - 1 - random.below(3))),
+  }));
+  return `marks older by ${String(back)}`;
+});
+
+/** As if synced batches were gone: the marks claim more than the file holds. */
+const marksAhead = marksAnd((files, random) => {
+  const more = 1 + random.below(50);
+  const sequence = random.below(2) === 0 ? 1000 : 0;
+  writeMarks(files, (mark) => ({
+    ...mark,
+    sequence: mark.sequence + sequence,
+    syncedOffset: offset(mark.syncedOffset + more),
+  }));
+  return `marks ahead by ${String(more)}, sequence by ${String(sequence)}`;
+});
+
+/** What a recycled file holds of its earlier life. */
+const foreignMarks = marksAnd((files) => {
+  writeMarks(files, (mark) => ({
+    ...mark,
+    sequence: mark.sequence + 1000,
+    segmentBase: offset(7),
+    syncedOffset: offset(900),
+  }));
+  return 'marks of another segment';
+});
+
 export const MAKERS: Readonly<Record<string, Maker>> = {
   'flip a bit of a batch header': flipHeader,
   'flip a bit of records': flipRecords,
@@ -252,6 +356,11 @@ export const MAKERS: Readonly<Record<string, Maker>> = {
   'remove a segment with all its files': removeSegment,
   'insert garbage': garbage,
   'overwrite with garbage': overwrite,
+  'flip a bit of the sync marks': flipMark,
+  'zero sync marks': zeroMarks,
+  'old sync marks': oldMarks,
+  'sync marks ahead of the log': marksAhead,
+  'sync marks of another segment': foreignMarks,
 };
 
 export const KINDS: readonly string[] = Object.keys(MAKERS);

@@ -1,8 +1,9 @@
 // A log with real records, as files in memory, and what is known of it: the measure for verify and repair.
-import { leaderEpoch } from '../../src/base/brands.ts';
+import { leaderEpoch, offset } from '../../src/base/brands.ts';
 import { crc32cTable } from '../../src/base/checksum.ts';
 import { newestCheckpoint } from '../../src/format/checkpoint.ts';
 import { encodeBatch } from '../../src/format/records.ts';
+import { newestSyncMark, SYNC_MARKS_BYTES } from '../../src/format/sync-mark.ts';
 import { compression } from '../../src/platform/compression.ts';
 import { crc32c } from '../../src/platform/checksum.ts';
 import { SimDisk } from '../../src/sim/disk.ts';
@@ -25,9 +26,15 @@ export interface Template {
   readonly files: Files;
   readonly batches: readonly KnownBatch[];
   readonly end: number;
-  readonly recoveryPoint: number;
   readonly clean: boolean;
 }
+
+/**
+ * clean: stopped. killed: everything synced, and the checkpoint says so. unsynced: most of it lies above the recovery point.
+ * marked: the power went while a sync mark was younger than the checkpoint.
+ */
+export type TemplateName = 'clean' | 'killed' | 'unsynced' | 'marked';
+export const TEMPLATE_NAMES: readonly TemplateName[] = ['clean', 'killed', 'unsynced', 'marked'];
 
 export const CONFIG: LogConfig = { ...SMALL, segmentBytes: 2048, indexIntervalBytes: 256 };
 
@@ -36,7 +43,7 @@ function value(index: number): Uint8Array {
 }
 
 /** Batches of one to three records, in three epochs, rolled every 2 KiB. */
-export async function makeTemplate(name: 'clean' | 'killed' | 'unsynced', count = 60): Promise<Template> {
+export async function makeTemplate(name: TemplateName, count = 60): Promise<Template> {
   const clean = name === 'clean';
   const machine = new Machine(7);
   const log = await machine.open(
@@ -63,10 +70,15 @@ export async function makeTemplate(name: 'clean' | 'killed' | 'unsynced', count 
         ),
         leaderEpoch(epoch),
       );
-      if (index === Math.floor(count / 3)) await log.sync();
+      if (name === 'marked' || index === Math.floor(count / 3)) await log.sync();
     }
     if (name !== 'unsynced') await log.sync();
-    if (clean) await log.close({ clean: true });
+    if (name === 'marked') {
+      // Long enough for the seals, and too short for the checkpoint to be synced.
+      await new Promise<void>((resolve) => machine.clock.setTimer(300, resolve));
+      await machine.disk.syncDirectory(DIRECTORY);
+      machine.powerCut('lose-all');
+    } else if (clean) await log.close({ clean: true });
     else {
       for (let turn = 0; turn < 50; turn += 1) await machine.clock.yieldNow();
       await new Promise<void>((resolve) => machine.clock.setTimer(3000, resolve));
@@ -74,13 +86,10 @@ export async function makeTemplate(name: 'clean' | 'killed' | 'unsynced', count 
     return machine.disk.dump();
   });
   const opened = await openFiles(files, clean);
-  const recoveryPoint =
-    newestCheckpoint(files.get(`${DIRECTORY}/checkpoint`) ?? new Uint8Array(0), crc32cTable)?.value.recoveryPoint ?? 0;
   return {
     name,
     files,
     clean,
-    recoveryPoint,
     end: opened.end,
     batches: opened.read.batches.map(({ baseOffset, lastOffset, epoch, bytes }) => ({
       base: baseOffset,
@@ -128,4 +137,22 @@ export function toolDeps(machine: Machine): ToolDeps {
 
 export function logNames(files: Files): readonly string[] {
   return [...files.keys()].filter((path) => path.startsWith(`${DIRECTORY}/`) && path.endsWith('.log')).toSorted();
+}
+
+/** What the files say was synced, looked up in its own way: by the checkpoint alone, and with the sync marks of the segments. */
+export function syncedPointOf(files: Files): { readonly checkpoint: number; readonly synced: number } {
+  const newest = newestCheckpoint(files.get(`${DIRECTORY}/checkpoint`) ?? new Uint8Array(0), crc32cTable)?.value;
+  const checkpoint = newest?.recoveryPoint ?? 0;
+  let synced = checkpoint;
+  for (const path of logNames(files)) {
+    const base = offset(Number(path.slice(-24, -4)));
+    if (base < (newest?.segmentBase ?? 0)) continue;
+    const mark = newestSyncMark(
+      (files.get(path) ?? new Uint8Array(0)).subarray(-SYNC_MARKS_BYTES),
+      base,
+      crc32cTable,
+    )?.value;
+    if (mark !== undefined && mark.sequence > (newest?.sequence ?? 0)) synced = Math.max(synced, mark.syncedOffset);
+  }
+  return { checkpoint, synced };
 }
