@@ -53,12 +53,16 @@ type Applied = Extract<RecordOutcome, { readonly ok: true }>;
 const STALL_MS = 1000;
 /** A record that failed has cost an entry, maybe: the next one waits. */
 const RETRY_MS = 1000;
+/** More than leave within the time that a request can be late. */
+const DEPARTED_MAX = 20_000;
 /** Groups that are looked at in one tick only because topics have changed. */
 const PLANS_PER_TICK = 200;
 
 export class Coordinator {
   private readonly durable: Durable;
   private readonly live = new Map<string, LiveGroup>();
+  /** Member ids that have served: a join of one of them is an old request that comes late. Oldest first. */
+  private readonly departed = new Set<string>();
   private expiredMs: number;
   private stopped = false;
   private records: GroupRecord[] = [];
@@ -115,6 +119,7 @@ export class Coordinator {
     live.underWay = undefined;
     const group = this.durable.groups.get(record.groupId);
     live.follow(group?.members ?? new Map<string, GroupMember>(), nowMs);
+    if (outcome.ok && record.kind === 'change') this.remember(record.groupId, record.change.removed);
     if (outcome.ok) this.answerApplied(live, underWay, group, outcome);
     else this.answerFailed(live, underWay, outcome, nowMs);
     this.wake(live, group);
@@ -183,8 +188,9 @@ export class Coordinator {
       return;
     }
     const live = this.liveOf(request.groupId);
-    if (this.endedBy(live, group, request.memberId)) {
+    if (this.endedBy(live, group, request.memberId) || this.departed.has(placeOf(request.groupId, request.memberId))) {
       this.answer(token, this.unknown(live, group, request.memberId));
+      this.forgetIdle(live);
       return;
     }
     const session = live.sessions.get(request.memberId);
@@ -474,6 +480,14 @@ export class Coordinator {
     );
   }
 
+  private remember(groupId: string, ids: readonly string[]): void {
+    for (const id of ids) this.departed.add(placeOf(groupId, id));
+    for (const oldest of this.departed) {
+      if (this.departed.size <= DEPARTED_MAX) break;
+      this.departed.delete(oldest);
+    }
+  }
+
   private roomFault(group: GroupState | undefined, groupId: string): GroupFailure | undefined {
     if (group === undefined && this.durable.groups.size >= GROUPS_MAX && !this.live.has(groupId))
       return { ok: false, code: 'GROUP_LIMIT', message: undefined };
@@ -514,6 +528,10 @@ export class Coordinator {
     this.notes = [];
     return { records, answers, notes };
   }
+}
+
+function placeOf(groupId: string, memberId: string): string {
+  return `${memberId}/${groupId}`;
 }
 
 function hear(live: LiveGroup, session: Session, sessionTimeoutMs: number, nowMs: MonotonicMs): void {

@@ -409,6 +409,34 @@ describe('cases', () => {
     expect([world.counts['late'], ...sizes([first, third])]).toEqual([1, 2, 0]);
   });
 
+  test('a join that comes late makes no member of one that has served', () => {
+    const { world, processes } = joined(1, 4);
+    const [other] = processes;
+    if (other === undefined) throw new Error('a member');
+    const fixed = new Process(world, 'fixed', { instanceId: 'till-1' });
+    const turn = (): void => {
+      for (const process of [fixed, other]) process.work();
+      world.applyAll();
+    };
+    fixed.join('repeated late');
+    world.applyAll();
+    fixed.leave('repeated late');
+    world.applyAll();
+    for (let round = 0; round < 4; round += 1) turn();
+    expect(sizes([fixed, other])).toEqual([2, 2]);
+    // It would take over from the one that reads now, and its leave would free what is being read.
+    fixed.frozen = true;
+    for (let count = 0; count < 2; count += 1) {
+      world.deliverLate();
+      world.applyAll();
+      turn();
+    }
+    expect([world.counts['late'], fixed.sessionOver, ...sizes([fixed, other])]).toEqual([2, false, 2, 2]);
+    fixed.frozen = false;
+    turn();
+    expect(fixed.memberId).toBe('fixed-2');
+  });
+
   test('a commit that is under way while its partition moves counts for nothing', () => {
     const { world, processes, id } = joined(2, 2);
     const [first, second] = processes;
