@@ -22,15 +22,16 @@ describe('InputBudget', () => {
     const [first, second, third] = [new User(), new User(), new User()];
     budget.account(100);
     expect(budget.admit(first, 50)).toBe(true);
-    budget.account(50);
+    expect(budget.usedBytes).toBe(150);
     expect(budget.admit(second, 50)).toBe(false);
     expect(budget.admit(third, 50)).toBe(false);
     expect(budget.admit(first, 500)).toBe(true);
+    budget.account(-500);
     budget.settled(first);
     expect([second.asked, third.asked]).toEqual([1, 1]);
     expect(budget.admit(second, 50)).toBe(true);
     expect(budget.admit(third, 50)).toBe(false);
-    budget.account(-150);
+    budget.account(-200);
     expect(third.asked).toBe(2);
     expect(budget.admit(third, 50)).toBe(true);
   });
