@@ -202,6 +202,9 @@ async function walkSegment(state: LogState, segment: Segment, file: DiskFile): P
   facts.crc = intact ? crc : undefined;
   facts.rolledMs = segment.facts?.rolledMs ?? state.deps.clock.wallMs();
   if (!segment.sealed) facts.rolledMs = -1;
+  // Bytes were put in, and what its seal had said was mapped: what lies behind is to be mapped, too.
+  if (segment.sealed && segment.mapped !== undefined && facts.size > segment.mapped.mapping.bytes)
+    segment.retireMapping();
   segment.facts = facts;
   segment.index = index;
   return intact;

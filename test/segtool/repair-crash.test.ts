@@ -3,9 +3,13 @@ import { describe, expect, test } from 'vitest';
 import { repair, undo } from '../../src/segtool/repair.ts';
 import { verify } from '../../src/segtool/verify.ts';
 import { SimCrash, type SimDisk } from '../../src/sim/disk.ts';
+import { effort } from '../effort.ts';
 import { DIRECTORY, type Machine } from '../storage/log-bench.ts';
 import { damaged } from './damage.ts';
 import { makeTemplate, openFiles, toolDeps, toolMachine, type Files } from './store-bench.ts';
+
+/** Every operation, or every so many. */
+const STRIDE = effort(1, 7);
 
 /** Of the log itself; what quarantine holds may be numbered otherwise. */
 function logFiles(disk: SimDisk): ReadonlyMap<string, string> {
@@ -66,11 +70,11 @@ describe('repair --write, interrupted at every operation', () => {
       await whole.machine.run(() => repair(whole.deps, '', { write: true }));
       const wanted = logFiles(whole.machine.disk);
       let points = 0;
-      for (let at = 1; ; at += 1) {
+      for (let at = 1; ; at += STRIDE) {
         const { machine } = toolMachine(files, 5 + at);
         const cut = await interrupted(machine, at, choice, () => repair(toolDeps(machine), '', { write: true }));
         if (!cut) break;
-        points += 1;
+        points += STRIDE;
         await machine.run(() => repair(toolDeps(machine), '', { write: true }));
         expect(logFiles(machine.disk), `cut before operation ${String(at)}`).toEqual(wanted);
         expect((await machine.run(() => verify(toolDeps(machine), ''))).verdict).toBe('clean');
@@ -102,14 +106,14 @@ describe('undo, interrupted at every operation', () => {
       await before.machine.run(() => repair(before.deps, '', { write: true }));
       const repaired = before.machine.disk.dump();
       let points = 0;
-      for (let at = 1; ; at += 1) {
+      for (let at = 1; ; at += STRIDE) {
         const { machine } = toolMachine(repaired, 5 + at);
         const cut = await interrupted(machine, at, choice, () => undo(toolDeps(machine), undefined));
         if (!cut) {
           expect(logFiles(machine.disk)).toEqual(wanted);
           break;
         }
-        points += 1;
+        points += STRIDE;
         await machine.run(() =>
           undo(toolDeps(machine), 'repair-0001').catch((error: unknown) => {
             // The power went after its very last step.

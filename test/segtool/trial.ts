@@ -161,8 +161,8 @@ export async function campaign(
   let trials = 0;
   let lossless = 0;
   const beyond: string[] = [];
-  for (let index = 0; trials < count && index < count * 3; index += 1) {
-    const template = templates[index % templates.length];
+  for (let index = 0; trials < count && index < count * 20; index += 1) {
+    const template = templates[(seed + index) % templates.length];
     const kind = kinds[Math.floor(index / templates.length) % kinds.length];
     if (template === undefined || kind === undefined) throw new Error('no template or no kind');
     const damage = damaged(template, kind, seed + index);
