@@ -53,7 +53,7 @@ export const CONNECTIONS_MAX_DEFAULT = 4096;
 export const CONNECTIONS_PER_ADDRESS_MAX_DEFAULT = 4096;
 /** Bytes waiting in one connection's output before its requests are no longer read. */
 /** Over all connections, beside a small buffer for each; one whole frame more in the worst case. */
-export const INPUT_BYTES_MAX_DEFAULT: number = 64 * 1024 * 1024;
+export const INPUT_BYTES_MAX_DEFAULT: number = 32 * 1024 * 1024;
 export const OUTPUT_BYTES_MAX_DEFAULT: number = 32 * 1024 * 1024;
 export const HANDSHAKE_TIMEOUT_MS_DEFAULT = 10_000;
 export const IDLE_TIMEOUT_MS_DEFAULT = 600_000;

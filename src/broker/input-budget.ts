@@ -36,15 +36,17 @@ export class InputBudget {
     return this.used + bytes <= this.bytesMax;
   }
 
-  /** For growth without which a frame cannot go on. False: wait for `roomAgain`. */
+  /** For growth without which a frame cannot go on; counted at once. False: wait for `roomAgain`. */
   admit(user: BudgetUser, bytes: number): boolean {
-    if (this.fits(bytes) || this.first === user) return true;
-    if (this.first === undefined) {
+    if (!this.fits(bytes) && this.first !== user) {
+      if (this.first !== undefined) {
+        this.waiting.add(user);
+        return false;
+      }
       this.first = user;
-      return true;
     }
-    this.waiting.add(user);
-    return false;
+    this.used += bytes;
+    return true;
   }
 
   /** Memory was taken, or given back. */

@@ -19,6 +19,7 @@ import type { BrokerNode } from './node.ts';
 
 /** A client that is slower than this, in either direction, is taken for one that does nothing. */
 const SLOWEST_BYTES_PER_MS = 16;
+const ASIDE_BYTES = 64;
 /** For the last words of a connection to reach the client. */
 const LINGER_MS = 2000;
 
@@ -43,6 +44,8 @@ export class Session implements ConnectionHandler, CallSession, BudgetUser {
   private turnHeld = false;
   /** Since when it waits for memory to receive a frame into. */
   private memoryHeldMs: number | undefined;
+  private aside: Uint8Array | undefined;
+  private isAside = false;
   /** Of the receive buffer, as the budget knows it. */
   private countedBytes = RECEIVE_BYTES_INITIAL;
   private readonly openedMs: MonotonicMs;
@@ -80,6 +83,9 @@ export class Session implements ConnectionHandler, CallSession, BudgetUser {
   }
 
   receiveBuffer(): Uint8Array {
+    // A transport asks before it knows that it is paused: what it reads first when it goes on lands here.
+    this.isAside = this.memoryHeldMs !== undefined;
+    if (this.isAside) return (this.aside ??= new Uint8Array(ASIDE_BYTES));
     const room = this.reader.writable();
     this.countMemory(this.reader.capacity);
     return room;
@@ -95,6 +101,7 @@ export class Session implements ConnectionHandler, CallSession, BudgetUser {
     if (this.over || this.ending) return;
     this.node.metrics.receivedBytes.add(bytes);
     this.activeMs = this.node.ports.clock.bootMs();
+    if (this.isAside) this.takeAside(bytes);
     this.reader.advance(bytes);
     this.pump();
   }
@@ -323,12 +330,24 @@ export class Session implements ConnectionHandler, CallSession, BudgetUser {
       if (tookFrame) input.settled(this);
       return;
     }
-    if (!input.admit(this, growth)) this.memoryHeldMs = ports.clock.bootMs();
+    const wanted = this.reader.capacity + growth - this.countedBytes;
+    if (wanted <= 0) return;
+    if (input.admit(this, wanted)) this.countedBytes += wanted;
+    else this.memoryHeldMs = ports.clock.bootMs();
   }
 
+  private takeAside(bytes: number): void {
+    assert(this.aside !== undefined && this.memoryHeldMs === undefined, 'read on only when there is memory');
+    const room = this.reader.writable();
+    this.countMemory(this.reader.capacity);
+    room.set(this.aside.subarray(0, bytes));
+    this.isAside = false;
+  }
+
+  /** What was admitted and is not taken yet stays counted. */
   private countMemory(bytes: number): void {
     const more = bytes - this.countedBytes;
-    if (more === 0) return;
+    if (more === 0 || (more < 0 && !this.over && this.reader.growth > 0)) return;
     this.countedBytes = bytes;
     this.node.input.account(more);
   }
