@@ -403,7 +403,7 @@ describe('retention', () => {
     const machine = new Machine(13);
     const config = { ...SMALL, retentionMs: 60_000 };
     // Switched on without a battery: the clock begins in 1970, and is set while the broker is down.
-    machine.clock.jumpWall(-machine.clock.wallMs());
+    machine.clock.jumpWall(0 - machine.clock.wallMs());
     let log = await machine.open(config);
     await machine.run(async () => {
       for (let index = 0; index < 40; index += 1)
