@@ -5,7 +5,8 @@ import process from 'node:process';
 import { Command, CommanderError, Option } from 'commander';
 import { CODEC_NAMES } from '../base/codec.ts';
 import { codec, DEFAULT_SERVER, keyValue, separator, startPosition, wholeNumber } from './arguments.ts';
-import { EndedWith, printFailure, STATUS_DONE, STATUS_USAGE, UsageError } from './failure.ts';
+import { CommandError, EndedWith, printFailure, STATUS_DONE, STATUS_USAGE, UsageError } from './failure.ts';
+import { OutputClosed } from './output.ts';
 import { FORMAT_HELP } from './records.ts';
 import type { AlterFlags, TopicSettingFlags } from './commands/topic.ts';
 import type { ConsumeFlags } from './commands/consume.ts';
@@ -229,6 +230,7 @@ export async function run(argv: readonly string[], addonPath: AddonPath): Promis
       if (error.code === 'commander.help') return STATUS_USAGE;
       return printFailure(new UsageError(error.message.replace(/^error: /, '')), json);
     }
+    if (error instanceof OutputClosed) return STATUS_DONE;
     if (error instanceof EndedWith && error.message === '') return error.status;
     return printFailure(error, json);
   }
@@ -240,9 +242,17 @@ export function runExecutable(addonPath: AddonPath): void {
     basename(process.argv0) === 'segtool'
       ? [...process.argv.slice(0, 2), 'segtool', ...process.argv.slice(2)]
       : process.argv;
+  // Help and version are written without waiting: whoever reads them may go early, as `head` does.
+  let unwritten: number | undefined;
+  process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+    if (error.code === 'EPIPE' || process.stdout.listenerCount('error') > 1) return;
+    unwritten = printFailure(new CommandError(`standard output: ${error.message}`), false);
+    process.exitCode = unwritten;
+  });
+  process.stderr.on('error', () => undefined);
   run(argv, addonPath).then(
     (status) => {
-      process.exitCode = status;
+      process.exitCode = unwritten ?? status;
     },
     (error: unknown) => {
       process.exitCode = printFailure(error, false);

@@ -1,5 +1,6 @@
 // Writing to standard output with its backpressure; a reader that went away ends the command quietly.
 import { once } from 'node:events';
+import { CommandError } from './failure.ts';
 
 /** Thrown when whoever reads our output has gone (EPIPE): the command ends with status 0, as filters do. */
 export class OutputClosed extends Error {
@@ -44,9 +45,18 @@ export class Output {
     const whole = Buffer.concat(this.#pieces, this.#bytes);
     this.#pieces = [];
     this.#bytes = 0;
-    if (!this.#stream.write(whole) && !this.#closed)
-      await Promise.race([once(this.#stream, 'drain'), once(this.#stream, 'close')]);
+    if (!this.#stream.write(whole) && !this.#closed) await this.#room();
     this.#check();
+  }
+
+  /** An error ends the wait as well; what it means is decided afterwards. */
+  async #room(): Promise<void> {
+    const wait = new AbortController();
+    const { signal } = wait;
+    await Promise.race([once(this.#stream, 'drain', { signal }), once(this.#stream, 'close', { signal })]).catch(
+      () => undefined,
+    );
+    wait.abort();
   }
 
   async line(text: string): Promise<void> {
@@ -55,7 +65,7 @@ export class Output {
   }
 
   #check(): void {
-    if (this.#failure !== undefined) throw this.#failure;
+    if (this.#failure !== undefined) throw new CommandError(`standard output: ${this.#failure.message}`);
     if (this.#closed) throw new OutputClosed('the reader of the output has gone');
   }
 }

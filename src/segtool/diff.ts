@@ -42,10 +42,19 @@ export async function diffLogs(first: DiffSide, second: DiffSide): Promise<reado
           one.header.crc === two.header.crc &&
           one.header.leaderEpoch === two.header.leaderEpoch;
         const from = Math.min(one.header.baseOffset, two.header.baseOffset);
-        const to = Math.max(one.header.lastOffset, two.header.lastOffset) + 1;
+        left.take();
+        right.take();
+        // Batches that were cut otherwise: up to where both begin anew.
+        let to = Math.max(one.header.lastOffset, two.header.lastOffset) + 1;
+        for (
+          let side = await overlapping(left, right, to);
+          side !== undefined;
+          side = await overlapping(left, right, to)
+        ) {
+          to = Math.max(to, side.batch.header.lastOffset + 1);
+          side.of.take();
+        }
         note(same ? 'same' : 'different', from, to);
-        left.takeBelow(to);
-        right.takeBelow(to);
       }
     }
   } finally {
@@ -54,10 +63,22 @@ export async function diffLogs(first: DiffSide, second: DiffSide): Promise<reado
   }
 }
 
+/** The side whose next batch begins below. */
+async function overlapping(
+  left: Side,
+  right: Side,
+  below: number,
+): Promise<{ readonly of: Side; readonly batch: FoundBatch } | undefined> {
+  for (const of of [left, right]) {
+    const batch = await of.peek();
+    if (batch !== undefined && batch.header.baseOffset < below) return { of, batch };
+  }
+  return undefined;
+}
+
 class Side {
   private readonly batches: AsyncGenerator<FoundBatch | Skipped>;
   private current: FoundBatch | undefined;
-  private skipBelow = 0;
   constructor({ deps, log }: DiffSide) {
     this.batches = readBatches(deps, log);
   }
@@ -65,17 +86,12 @@ class Side {
     while (this.current === undefined) {
       const next = await this.batches.next();
       if (next.done === true) return undefined;
-      if (next.value.kind === 'batch' && next.value.header.baseOffset >= this.skipBelow) this.current = next.value;
+      if (next.value.kind === 'batch') this.current = next.value;
     }
     return this.current;
   }
   take(): void {
     this.current = undefined;
-  }
-  /** What lies in a range that was compared is done with. */
-  takeBelow(to: number): void {
-    this.skipBelow = to;
-    if (this.current !== undefined && this.current.header.baseOffset < to) this.current = undefined;
   }
   async close(): Promise<void> {
     await this.batches.return(undefined);

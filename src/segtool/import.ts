@@ -17,7 +17,7 @@ export class ImportError extends Error {
 const BATCH_RECORDS = 1000;
 const BATCH_BYTES = 256 * 1024;
 
-/** Resolves to the number of records. Offsets count from 0. */
+/** Resolves to the number of records. Offsets count from 0. What fails leaves nothing behind. */
 export async function importRecords(
   deps: ToolDeps,
   storage: StorageDeps,
@@ -25,7 +25,8 @@ export async function importRecords(
   lines: AsyncIterable<string>,
   codec: CodecName,
 ): Promise<number> {
-  if ((await deps.disk.exists(directory)) && (await deps.disk.readDirectory(directory)).length > 0)
+  const existed = await deps.disk.exists(directory);
+  if (existed && (await deps.disk.readDirectory(directory)).length > 0)
     throw new ImportError(`${directory} is not empty`);
   const log = await PartitionLog.open(
     storage,
@@ -33,6 +34,24 @@ export async function importRecords(
     { ...LOG_CONFIG_DEFAULT, fsync: 'interval', preallocate: 'none' },
     { clean: false, create: true },
   );
+  try {
+    const total = await appendAll(deps, log, lines, codec);
+    await log.close({ clean: true });
+    return total;
+  } catch (error) {
+    await log.close({ clean: false });
+    for (const { name } of await deps.disk.readDirectory(directory)) await deps.disk.unlink(`${directory}/${name}`);
+    if (!existed) await deps.disk.removeDirectory(directory);
+    throw error;
+  }
+}
+
+async function appendAll(
+  deps: ToolDeps,
+  log: PartitionLog,
+  lines: AsyncIterable<string>,
+  codec: CodecName,
+): Promise<number> {
   let records: RecordInput[] = [];
   let [bytes, total, number] = [0, 0, 0];
   const flush = async (): Promise<void> => {
@@ -60,7 +79,6 @@ export async function importRecords(
     if (records.length >= BATCH_RECORDS || bytes >= BATCH_BYTES) await flush();
   }
   await flush();
-  await log.close({ clean: true });
   return total;
 }
 

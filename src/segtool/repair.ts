@@ -1,5 +1,6 @@
 // The repair of a directory from end to end: finish what was interrupted, judge, plan, and with `write` carry it out.
 import type { BatchHeader } from '../format/batch.ts';
+import { diffLogs, type DiffSide } from './diff.ts';
 import { checkLog, type LogReport } from './log-check.ts';
 import type { KnownLoss } from './log-files.ts';
 import { applyRepair, prepareRepair, RepairRefused, undoRepair } from './repair-apply.ts';
@@ -36,7 +37,9 @@ export async function repair(
   const plans: LogPlan[] = [];
   for (const log of report.logs) {
     const whole = log.target.only === undefined ? log : await checkLog(deps, { ...log.target, only: undefined });
-    plans.push(planLog(whole, how.from === undefined ? [] : await fromCopy(how.from, whole)));
+    plans.push(
+      planLog(whole, how.from === undefined ? [] : await fromCopy(deps, how.from, whole, report.logs.length === 1)),
+    );
   }
   if (!how.write) return { plans, resumed, done: undefined };
   const journal = await prepareRepair(deps, how.from?.deps, plans);
@@ -66,13 +69,15 @@ export async function undo(deps: ToolDeps, id: string | undefined): Promise<Jour
 }
 
 /** Batches of the other copy that lie whole in what is missing here, each one checked, with the epochs that this log knows. */
-async function fromCopy(copy: OtherCopy, log: LogReport): Promise<readonly Piece[]> {
+async function fromCopy(deps: ToolDeps, copy: OtherCopy, log: LogReport, isOnly: boolean): Promise<readonly Piece[]> {
   const holes = holesOf(log);
   if (holes.length === 0) return [];
   const { logs } = await findTargets(copy.deps.disk, copy.path);
   const tail = log.target.directory.split('/').slice(-2).join('/');
   const target =
-    logs.length === 1 ? logs[0] : logs.find(({ directory }) => directory === tail || directory.endsWith(`/${tail}`));
+    logs.length === 1 && isOnly
+      ? logs[0]
+      : logs.find(({ directory }) => directory === tail || directory.endsWith(`/${tail}`));
   if (target === undefined) return [];
   const found: (Omit<Piece, 'path'> & { readonly segment: number })[] = [];
   const other = await checkLog(copy.deps, target, {
@@ -92,6 +97,7 @@ async function fromCopy(copy: OtherCopy, log: LogReport): Promise<readonly Piece
       }
     },
   });
+  await needsSameLog({ deps, log }, { deps: copy.deps, log: other }, holes);
   const paths = new Map(
     other.segments.map(({ baseOffset, path, scan }) => [
       baseOffset,
@@ -102,6 +108,23 @@ async function fromCopy(copy: OtherCopy, log: LogReport): Promise<readonly Piece
     const path = paths.get(segment);
     return path === undefined ? [] : [{ ...piece, path }];
   });
+}
+
+/** The batches around what is missing must be the same in both: a log of another partition, or one that went another way, is no copy. */
+async function needsSameLog(own: DiffSide, copy: DiffSide, holes: readonly KnownLoss[]): Promise<void> {
+  const both = (await diffLogs(own, copy)).filter(({ kind }) => kind === 'same' || kind === 'different');
+  for (const hole of holes) {
+    const around = [
+      both.findLast(({ to }) => to <= hole.from),
+      ...both.filter(({ from, to }) => from < hole.to && to > hole.from),
+      both.find(({ from }) => from >= hole.to),
+    ];
+    const other = around.find((range) => range?.kind === 'different');
+    if (other !== undefined)
+      throw new RepairRefused(
+        `${copy.log.target.label} of the other copy is another log: offsets ${String(other.from)} to ${String(other.to - 1)} differ from those of ${own.log.target.label}`,
+      );
+  }
 }
 
 function isWanted(header: BatchHeader, holes: readonly KnownLoss[], log: LogReport): boolean {

@@ -38,12 +38,12 @@ export const TEMPLATE_NAMES: readonly TemplateName[] = ['clean', 'killed', 'unsy
 
 export const CONFIG: LogConfig = { ...SMALL, segmentBytes: 2048, indexIntervalBytes: 256 };
 
-function value(index: number): Uint8Array {
-  return Uint8Array.from({ length: 20 + (index % 7) * 12 }, (_, at) => (index * 31 + at * 7) & 0xff);
+function value(index: number, seed: number): Uint8Array {
+  return Uint8Array.from({ length: 20 + (index % 7) * 12 }, (_, at) => (index * 31 + at * seed) & 0xff);
 }
 
 /** Batches of one to three records, in three epochs, rolled every 2 KiB. */
-export async function makeTemplate(name: TemplateName, count = 60): Promise<Template> {
+export async function makeTemplate(name: TemplateName, count = 60, seed = 7): Promise<Template> {
   const clean = name === 'clean';
   const machine = new Machine(7);
   const log = await machine.open(
@@ -54,7 +54,7 @@ export async function makeTemplate(name: TemplateName, count = 60): Promise<Temp
       const records = Array.from({ length: 1 + (index % 3) }, (_, at) => ({
         timestamp: 1_700_000_000_000 + index * 10 + at,
         key: Uint8Array.of(index),
-        value: value(index * 3 + at),
+        value: value(index * 3 + at, seed),
         headers: [{ key: 'event-id', value: Uint8Array.of(index, at) }],
       }));
       const epoch = index < count / 3 ? 1 : index < count / 2 ? 3 : 4;

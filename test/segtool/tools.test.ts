@@ -19,6 +19,11 @@ async function all<Item>(items: AsyncIterable<Item>): Promise<Item[]> {
   return list;
 }
 
+async function* each(lines: readonly string[]): AsyncGenerator<string> {
+  yield* lines;
+  await Promise.resolve();
+}
+
 async function theLog(deps: ToolDeps): Promise<LogReport> {
   const [target] = (await findTargets(deps.disk, '')).logs;
   if (target === undefined) throw new Error('there is no log');
@@ -83,6 +88,35 @@ describe('repair --from', () => {
     );
     expect(report.plans.flatMap(({ restored }) => restored)).toEqual([]);
     expect(report.plans.flatMap(({ lost }) => lost)).toHaveLength(1);
+  });
+});
+
+describe('repair --from, given what is no copy', () => {
+  const OTHER = DIRECTORY.replace(/0$/, '1');
+
+  test('one log is no copy of the others of a directory', async () => {
+    const files = withDamage('flip a bit of records', 2);
+    const renamed = [...files].map(([path, bytes]): [string, Uint8Array] => [path.replace(DIRECTORY, OTHER), bytes]);
+    const copy = [...template.files].map(([path, bytes]): [string, Uint8Array] => [`copy/${path}`, bytes]);
+    const { machine, deps } = toolMachine(new Map([...files, ...renamed, ...copy]));
+    const { plans } = await machine.run(() =>
+      repair(deps, '', { write: false, from: { deps, path: `copy/${DIRECTORY}` } }),
+    );
+    expect(plans.map(({ directory, lost, restored }) => [directory, lost.length, restored.length])).toEqual([
+      [DIRECTORY, 0, 1],
+      [OTHER, 1, 0],
+    ]);
+  });
+
+  test('a log whose batches around the loss are others is refused, and nothing is changed', async () => {
+    const other = await makeTemplate('clean', 60, 9);
+    const copy = [...other.files].map(([path, bytes]): [string, Uint8Array] => [`copy/${path}`, bytes]);
+    const { machine, deps } = toolMachine(new Map([...withDamage('flip a bit of records', 2), ...copy]));
+    const before = machine.disk.dump();
+    await expect(
+      machine.run(() => repair(deps, DIRECTORY, { write: true, from: { deps, path: `copy/${DIRECTORY}` } })),
+    ).rejects.toThrow('is another log');
+    expect(machine.disk.dump()).toEqual(before);
   });
 });
 
@@ -181,21 +215,48 @@ describe('dump, find, stats, diff, export and import', () => {
     expect(ranges[2]).toEqual([{ kind: 'same', from: 0, to: 120 }]);
   });
 
+  test('diff: the same records in batches that are cut otherwise differ up to their end, and nothing is left out', async () => {
+    const { machine, deps } = toolMachine(template.files);
+    const ranges = await machine.run(async () => {
+      const log = await theLog(deps);
+      const records = await all(dumpRecords(deps, log, { to: 100 }));
+      const lines = records.map((item) => (item.kind === 'record' ? JSON.stringify(jsonRecord(item.record)) : ''));
+      await importRecords(deps, machine.deps, 'imported', each(lines), 'none');
+      const [target] = (await findTargets(deps.disk, 'imported')).logs;
+      if (target === undefined) throw new Error('nothing was imported');
+      const other = { deps, log: await checkLog(deps, target) };
+      return [await diffLogs({ deps, log }, other), await diffLogs(other, { deps, log })];
+    });
+    const straddling = template.batches.find(({ base, last }) => base <= 99 && last >= 99);
+    const end = (straddling?.last ?? 0) + 1;
+    expect(ranges[0]).toEqual([
+      { kind: 'different', from: 0, to: end },
+      { kind: 'only-first', from: end, to: 120 },
+    ]);
+    expect(ranges[1]?.map(({ kind, from, to }) => [kind, from, to])).toEqual([
+      ['different', 0, end],
+      ['only-second', end, 120],
+    ]);
+  });
+
+  test('an import that fails leaves nothing behind, so that it can be done again', async () => {
+    const { machine, deps } = toolMachine(template.files);
+    const before = machine.disk.dump();
+    await expect(
+      machine.run(() => importRecords(deps, machine.deps, 'imported', each(['{"timestamp":1}', 'no record']), 'none')),
+    ).rejects.toThrow('line 2');
+    expect(machine.disk.dump()).toEqual(before);
+    expect(
+      await machine.run(() => importRecords(deps, machine.deps, 'imported', each(['{"timestamp":1}']), 'none')),
+    ).toBe(1);
+  });
+
   test('what is exported and imported is the same records', async () => {
     const { machine, deps } = toolMachine(template.files);
     const [lines, again] = await machine.run(async () => {
       const records = await all(dumpRecords(deps, await theLog(deps), {}));
-      const text = records.map((each) => (each.kind === 'record' ? JSON.stringify(jsonRecord(each.record)) : ''));
-      await importRecords(
-        deps,
-        machine.deps,
-        'imported',
-        (async function* () {
-          yield* text;
-          await Promise.resolve();
-        })(),
-        'zstd',
-      );
+      const text = records.map((item) => (item.kind === 'record' ? JSON.stringify(jsonRecord(item.record)) : ''));
+      await importRecords(deps, machine.deps, 'imported', each(text), 'zstd');
       const [target] = (await findTargets(deps.disk, 'imported')).logs;
       if (target === undefined) throw new Error('nothing was imported');
       const copy = await all(dumpRecords(deps, await checkLog(deps, target), {}));

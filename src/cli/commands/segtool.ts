@@ -1,4 +1,5 @@
 // segtool inspect|verify|repair|undo|dump|find|stats|export|import|diff
+import { existsSync } from 'node:fs';
 import { basename, dirname, resolve } from 'node:path';
 import process from 'node:process';
 import { createInterface } from 'node:readline';
@@ -23,7 +24,7 @@ import { logStats, type LogStats } from '../../segtool/stats.ts';
 import { findTargets } from '../../segtool/targets.ts';
 import { logBytes, settled, verify, type Verdict } from '../../segtool/verify.ts';
 import { CommandError, EndedWith, STATUS_FAILED, UsageError } from '../failure.ts';
-import { Output } from '../output.ts';
+import { Output, OutputClosed } from '../output.ts';
 import { openPath, type OpenedPath } from '../segtool-disk.ts';
 
 type AddonPath = () => string;
@@ -77,6 +78,7 @@ async function opened<Result>(
   addonPath: AddonPath,
   work: (at: OpenedPath) => Promise<Result>,
 ): Promise<Result> {
+  if (!existsSync(given)) throw new EndedWith(STATUS_UNREADABLE, `${given}: there is nothing there`);
   const at = openPath(given, addonPath, flags.progress && flags.json !== true);
   if (at.isLive && flags.json !== true) process.stderr.write(`${LIVE_NOTE}\n`);
   try {
@@ -95,8 +97,20 @@ function endWith(status: number): void {
   if (status !== 0) throw new EndedWith(status);
 }
 
+let output: Output | undefined;
+
+function standardOutput(): Output {
+  output ??= new Output();
+  return output;
+}
+
+/** A reader that has gone does not change what was found: the exit status still says it. */
 async function print(flags: SegtoolFlags, json: unknown, text: () => string): Promise<void> {
-  await new Output().line(flags.json === true ? JSON.stringify(json) : text());
+  try {
+    await standardOutput().line(flags.json === true ? JSON.stringify(json) : text());
+  } catch (error) {
+    if (!(error instanceof OutputClosed)) throw error;
+  }
 }
 
 export async function runInspect(paths: readonly string[], flags: InspectFlags, addonPath: AddonPath): Promise<void> {
@@ -157,6 +171,8 @@ async function locked<Result>({ deps }: OpenedPath, work: () => Promise<Result>)
 
 export async function runRepair(path: string, flags: RepairFlags, addonPath: AddonPath): Promise<void> {
   await opened(path, flags, addonPath, async (at) => {
+    if (flags.from !== undefined && !existsSync(flags.from))
+      throw new EndedWith(STATUS_UNREADABLE, `${flags.from}: there is no other copy`);
     const other = flags.from === undefined ? undefined : openPath(flags.from, addonPath, false);
     const from = other === undefined ? undefined : { deps: other.deps, path: other.path };
     const write = flags.write === true;
@@ -214,38 +230,36 @@ async function* reports({ deps, path }: OpenedPath): AsyncGenerator<LogReport> {
 }
 
 export async function runDump(path: string, flags: DumpFlags, addonPath: AddonPath): Promise<void> {
-  const output = new Output();
+  const to = standardOutput();
   await opened(path, flags, addonPath, async (at) => {
     for await (const log of reports(at)) {
-      if (flags.json !== true) await output.line(`# ${log.target.label}`);
-      if (flags.records === true) await dumpAllRecords(output, at, log, flags);
-      else await dumpAllBatches(output, at, log, flags);
+      if (flags.json !== true) await to.line(`# ${log.target.label}`);
+      if (flags.records === true) await dumpAllRecords(to, at, log, flags);
+      else await dumpAllBatches(to, at, log, flags);
     }
   });
 }
 
-async function dumpAllBatches(output: Output, at: OpenedPath, log: LogReport, flags: DumpFlags): Promise<void> {
+async function dumpAllBatches(to: Output, at: OpenedPath, log: LogReport, flags: DumpFlags): Promise<void> {
   for await (const found of readBatches(at.deps, log, filterOf(flags))) {
-    if (flags.json === true) await output.line(JSON.stringify(found.kind === 'batch' ? describeBatch(found) : found));
-    else if (found.kind === 'skipped') await output.line(`skipped offsets ${ranges([found])}`);
+    if (flags.json === true) await to.line(JSON.stringify(found.kind === 'batch' ? describeBatch(found) : found));
+    else if (found.kind === 'skipped') await to.line(`skipped offsets ${ranges([found])}`);
     else {
       const batch = describeBatch(found);
-      await output.line(
+      await to.line(
         `offsets ${ranges([{ from: batch.baseOffset, to: batch.lastOffset + 1 }])}  ${batch.file} at ${String(batch.position)}, ${String(batch.bytes)} bytes, ${String(batch.records)} records, ${batch.codec}, epoch ${String(batch.epoch)}, ${new Date(batch.baseTimestamp).toISOString()}${batch.control ? ', control' : ''}${batch.producerId < 0 ? '' : `, producer ${String(batch.producerId)} epoch ${String(batch.producerEpoch)} sequence ${String(batch.baseSequence)}`}, crc ${batch.crc}`,
       );
-      if (flags.hex === true) await output.line(Buffer.from(found.bytes).toString('hex'));
+      if (flags.hex === true) await to.line(Buffer.from(found.bytes).toString('hex'));
     }
   }
 }
 
-async function dumpAllRecords(output: Output, at: OpenedPath, log: LogReport, flags: DumpFlags): Promise<void> {
+async function dumpAllRecords(to: Output, at: OpenedPath, log: LogReport, flags: DumpFlags): Promise<void> {
   for await (const found of dumpRecords(at.deps, log, { ...filterOf(flags), control: flags.control })) {
-    if (flags.json === true)
-      await output.line(JSON.stringify(found.kind === 'record' ? jsonRecord(found.record) : found));
-    else if (found.kind === 'skipped') await output.line(`skipped offsets ${ranges([found])}`);
-    else if (found.kind === 'undecodable')
-      await output.line(`offsets ${ranges([found])} do not decode: ${found.reason}`);
-    else await output.line(recordLine(found, flags.hex === true));
+    if (flags.json === true) await to.line(JSON.stringify(found.kind === 'record' ? jsonRecord(found.record) : found));
+    else if (found.kind === 'skipped') await to.line(`skipped offsets ${ranges([found])}`);
+    else if (found.kind === 'undecodable') await to.line(`offsets ${ranges([found])} do not decode: ${found.reason}`);
+    else await to.line(recordLine(found, flags.hex === true));
   }
 }
 
@@ -270,13 +284,16 @@ export async function runFind(path: string, flags: FindFlags, addonPath: AddonPa
   };
   let found = 0;
   await opened(path, flags, addonPath, async (at) => {
-    const output = new Output();
+    const to = standardOutput();
     for await (const log of reports(at)) {
       for await (const each of dumpRecords(at.deps, log, filter)) {
-        if (each.kind !== 'record') continue;
+        if (each.kind !== 'record') {
+          process.stderr.write(`skipped offsets ${ranges([each])} of ${log.target.label}: segtool verify says why\n`);
+          continue;
+        }
         found += 1;
         const line = { log: log.target.label, file: each.file, position: each.position, ...jsonRecord(each.record) };
-        await output.line(
+        await to.line(
           flags.json === true
             ? JSON.stringify(line)
             : `${log.target.label}  ${each.file} at ${String(each.position)}\n  ${recordLine(each, false)}`,
@@ -327,7 +344,7 @@ function renderStats(stats: LogStats): string {
 }
 
 export async function runExport(path: string, flags: ExportFlags, addonPath: AddonPath): Promise<void> {
-  const output = new Output();
+  const to = standardOutput();
   let skipped = 0;
   await opened(path, { ...flags, progress: false }, addonPath, async (at) => {
     for await (const log of reports(at)) {
@@ -336,13 +353,13 @@ export async function runExport(path: string, flags: ExportFlags, addonPath: Add
           skipped += 1;
           process.stderr.write(`skipped offsets ${ranges([found])} of ${log.target.label}\n`);
         } else if (flags.raw === true) {
-          output.add(found.record.value ?? new Uint8Array(0));
-          output.add(flags.separator);
-        } else output.add(Buffer.from(`${JSON.stringify(jsonRecord(found.record))}\n`));
-        if (output.isFull) await output.flush();
+          to.add(found.record.value ?? new Uint8Array(0));
+          to.add(flags.separator);
+        } else to.add(Buffer.from(`${JSON.stringify(jsonRecord(found.record))}\n`));
+        if (to.isFull) await to.flush();
       }
     }
-    await output.flush();
+    await to.flush();
   });
   endWith(skipped === 0 ? 0 : STATUS_FAILED);
 }
