@@ -3,6 +3,7 @@ import { offset } from '../../src/base/brands.ts';
 import type { ProduceOutcome } from '../../src/replication/contract.ts';
 import type { FsyncPolicy } from '../../src/storage/config.ts';
 import { batchOf, checked, produce, readAll, SimNode, TOPIC } from './sim-node.ts';
+import { effort } from '../effort.ts';
 
 /** What a client knows: values it was told are committed, and where. */
 interface Ledger {
@@ -68,7 +69,7 @@ describe('the promise table of one node', () => {
     '%s, %s: committed is kept (a lost tail: %s), in order, once each, and never two records at one (epoch, offset)',
     async (fsync, end, losesTail) => {
       let lostInAll = 0;
-      for (let seed = 1; seed <= 4; seed += 1) {
+      for (let seed = 1; seed <= effort(4, 2); seed += 1) {
         const node = new SimNode(seed, { fsync, snapshotEvery: 3 });
         await node.start();
         await node.run(() => node.createTopic());
