@@ -26,6 +26,7 @@ export type * from './api.ts';
 export type * from './group-api.ts';
 export { DEAD_LETTER_HEADERS } from './dead-letters.ts';
 export { connectWith } from './client.ts';
+export * from './dedup.ts';
 export { DeliveryError } from './failure.ts';
 export { keyPartition, murmur2 } from './murmur2.ts';
 export { type ErrorName, type Outcome, RivuletError, isRivuletError } from '../base/errors.ts';
