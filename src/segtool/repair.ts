@@ -79,6 +79,10 @@ async function fromCopy(deps: ToolDeps, copy: OtherCopy, log: LogReport, isOnly:
       ? logs[0]
       : logs.find(({ directory }) => directory === tail || directory.endsWith(`/${tail}`));
   if (target === undefined) return [];
+  const given = target.directory.split('/').slice(-2).join('/');
+  // Where the whole log is missing there is nothing to compare: then its name is all that is known.
+  if (given !== tail && [given, tail].every((name) => PARTITION.test(name)))
+    throw new RepairRefused(`${target.label} of the other copy is another log than ${log.target.label}`);
   const found: (Omit<Piece, 'path'> & { readonly segment: number })[] = [];
   const other = await checkLog(copy.deps, target, {
     visit: (segment) => (header, position, bytes) => {
@@ -109,6 +113,9 @@ async function fromCopy(deps: ToolDeps, copy: OtherCopy, log: LogReport, isOnly:
     return path === undefined ? [] : [{ ...piece, path }];
   });
 }
+
+/** A topic's id and the number of a partition. */
+const PARTITION = /^[0-9a-f]{32}\/\d+$/;
 
 /** The batches around what is missing must be the same in both: a log of another partition, or one that went another way, is no copy. */
 async function needsSameLog(own: DiffSide, copy: DiffSide, holes: readonly KnownLoss[]): Promise<void> {

@@ -108,6 +108,19 @@ describe('repair --from, given what is no copy', () => {
     ]);
   });
 
+  test('another partition is refused by its name alone, where nothing is left to compare', async () => {
+    const nothing = [...template.files.keys()].filter((path) => !path.endsWith('.log'));
+    const renamed = nothing.map((path): [string, Uint8Array] => [
+      path.replace(DIRECTORY, OTHER),
+      template.files.get(path) ?? Uint8Array.of(),
+    ]);
+    const copy = [...template.files].map(([path, bytes]): [string, Uint8Array] => [`copy/${path}`, bytes]);
+    const { machine, deps } = toolMachine(new Map([...renamed, ...copy]));
+    await expect(
+      machine.run(() => repair(deps, OTHER, { write: true, from: { deps, path: `copy/${DIRECTORY}` } })),
+    ).rejects.toThrow('is another log');
+  });
+
   test('a log whose batches around the loss are others is refused, and nothing is changed', async () => {
     const other = await makeTemplate('clean', 60, 9);
     const copy = [...other.files].map(([path, bytes]): [string, Uint8Array] => [`copy/${path}`, bytes]);
