@@ -69,9 +69,9 @@ async function overlapping(
   right: Side,
   below: number,
 ): Promise<{ readonly of: Side; readonly batch: FoundBatch } | undefined> {
-  for (const of of [left, right]) {
-    const batch = await of.peek();
-    if (batch !== undefined && batch.header.baseOffset < below) return { of, batch };
+  for (const side of [left, right]) {
+    const batch = await side.peek();
+    if (batch !== undefined && batch.header.baseOffset < below) return { of: side, batch };
   }
   return undefined;
 }

@@ -228,6 +228,16 @@ class Scanner {
       return true;
     }
     const detail = stop.kind === 'zeros' ? 'zeros' : stop.detail;
+    const moved = this.strays.length > before ? undefined : await this.movedTo(found, boundary);
+    if (moved !== undefined) {
+      this.lose(this.at, found.position, moved, detail);
+      this.at = found.position;
+      this.changed(
+        { ...stop, detail: `base offset ${String(found.header.baseOffset)}, the next batch says ${String(moved)}` },
+        this.probe.restamped(found, moved, found.header.leaderEpoch),
+      );
+      return true;
+    }
     if (found.header.baseOffset > this.next) this.lose(this.at, found.position, found.header.baseOffset, detail);
     else {
       const kind = this.strays.length > before ? 'misplaced' : 'foreign';
@@ -235,6 +245,18 @@ class Scanner {
     }
     this.at = found.position;
     return true;
+  }
+
+  /**
+   * Damage reached into the base offset of the batch behind it, and made of it just the expected one: the intact batch that
+   * follows at once tells what it was.
+   */
+  private async movedTo({ header, position, size }: ProbedBatch, boundary: number): Promise<number | undefined> {
+    if (header.baseOffset !== this.next) return undefined;
+    const after = await this.probe.at(position + size);
+    if (after === undefined || after.header.baseOffset >= boundary) return undefined;
+    const base = after.header.baseOffset - (header.lastOffset + 1 - header.baseOffset);
+    return base > this.next ? base : undefined;
   }
 
   /**

@@ -11,7 +11,7 @@ import {
   toolMachine,
   type Template,
 } from './store-bench.ts';
-import { campaign } from './trial.ts';
+import { campaign, tryDamage } from './trial.ts';
 
 const PER_KIND = effort(9, 2);
 
@@ -61,6 +61,23 @@ describe('verify and repair against generated damage', () => {
     const served = new Set(opened.read.batches.map(({ baseOffset }) => baseOffset));
     const last = template.batches.findLast(({ base }) => base < Number(logNames(template.files)[4]?.slice(-24, -4)));
     expect(served).toContain(last?.base);
+  });
+
+  test('zeros that reach into the base offset of the batch behind them do not give its records other offsets', async () => {
+    const [template] = templates;
+    const log = template === undefined ? '' : (logNames(template.files)[0] ?? '');
+    if (template === undefined) throw new Error('no template');
+    const bytes = Uint8Array.from(template.files.get(log) ?? []);
+    const behind = template.batches[3];
+    const at = template.batches.slice(0, 3).reduce((sum, batch) => sum + batch.bytes.length, 0);
+    bytes.fill(0, 12, at + 8);
+    const trial = await tryDamage(template, {
+      kind: 'zeros',
+      detail: log,
+      files: new Map([...template.files, [log, bytes]]),
+    });
+    expect(behind?.base).toBe(6);
+    expect([trial.outcome, trial.lostBatches]).toEqual(['found', 3]);
   });
 
   test('the same seed makes the same damage', () => {
