@@ -43,6 +43,8 @@ const stages = [
   {
     name: 'unit',
     check: true,
+    // A module keeps no state between tests: loading all anew for each file is a third of the time.
+    flags: ['--no-isolate'],
     tests: [
       'base',
       'format',
@@ -80,7 +82,7 @@ function canaryIsReported() {
   return reported;
 }
 
-function runTests(name, paths) {
+function runTests(name, paths, flags = []) {
   const existing = paths.filter((path) => existsSync(root + path));
   if (existing.length === 0) return true;
   mkdirSync(`${root}dist`, { recursive: true });
@@ -93,6 +95,7 @@ function runTests(name, paths) {
     '--reporter=default',
     '--reporter=json',
     `--outputFile.json=${report}`,
+    ...flags,
     ...existing,
     ...process.argv.slice(3),
   ];
@@ -122,7 +125,7 @@ function prepare() {
 
 function runStage(stage) {
   const began = Date.now();
-  const ok = stage.tests === undefined ? stage.run() : runTests(stage.name, stage.tests);
+  const ok = stage.tests === undefined ? stage.run() : runTests(stage.name, stage.tests, stage.flags);
   if (stage.tests === undefined) totals[ok ? 'passed' : 'failed'] += 1;
   console.log(`${ok ? 'ok  ' : 'FAIL'} ${stage.name} (${((Date.now() - began) / 1000).toFixed(1)} s)`);
   return ok;

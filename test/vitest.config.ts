@@ -4,8 +4,6 @@ const config: ViteUserConfig = defineConfig({
   root: new URL('..', import.meta.url).pathname,
   test: {
     pool: 'forks',
-    // A module keeps no state between tests: loading all anew for each file is a third of the time.
-    isolate: false,
     setupFiles: ['test/setup.ts'],
     maxWorkers: 2,
     testTimeout: 60_000,

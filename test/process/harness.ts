@@ -1,6 +1,6 @@
 // Runs the built executable as its users do. Every process started here is ended here, and every wait has a bound.
 import { spawn, type ChildProcess } from 'node:child_process';
-import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -12,6 +12,22 @@ export const EXECUTABLE: string =
 export const SHARED_DATA: string = fileURLToPath(new URL('../../../shared/data', import.meta.url));
 
 if (!existsSync(EXECUTABLE)) throw new Error(`${EXECUTABLE} is missing: run ./build.sh first`);
+
+/** The real logs where a development checkout has them; else made lines of the same kind (CR LF, no newline at the end). */
+export function realLogs(): readonly { readonly name: string; readonly bytes: Buffer }[] {
+  const names = ['Android_2k.log', 'BGL_2k.log', 'HealthApp_2k.log'];
+  if (names.every((name) => existsSync(join(SHARED_DATA, name))))
+    return names.map((name) => ({ name, bytes: readFileSync(join(SHARED_DATA, name)) }));
+  console.warn('the real logs are not beside this checkout: made-up lines are used instead');
+  return names.map((name, file) => {
+    const lines = Array.from(
+      { length: 2000 },
+      (_, index) =>
+        `03-17 16:13:${String(index % 60)}.811  1702  2395 D Window${String(file)}: item ${String(index * 7919)} – ä`,
+    );
+    return { name, bytes: Buffer.from(lines.join('\r\n')) };
+  });
+}
 
 export interface Finished {
   readonly status: number | null;

@@ -1,24 +1,8 @@
 // What goes in through `produce` comes out of `consume` byte for byte.
-import { existsSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { done, rivulet, SHARED_DATA, startBroker, temporaryFolder, type RunningBroker } from './harness.ts';
+import { done, realLogs, rivulet, startBroker, temporaryFolder, type RunningBroker } from './harness.ts';
 
 const CODECS = ['none', 'gzip', 'snappy', 'lz4', 'zstd'] as const;
-
-/** The real logs where a development checkout has them; else made lines of the same kind (CR LF, no newline at the end). */
-function logs(): readonly { readonly name: string; readonly bytes: Buffer }[] {
-  const names = ['Android_2k.log', 'BGL_2k.log', 'HealthApp_2k.log'];
-  if (names.every((name) => existsSync(join(SHARED_DATA, name)))) {
-    return names.map((name) => ({ name, bytes: readFileSync(join(SHARED_DATA, name)) }));
-  }
-  console.warn('the real logs are not beside this checkout: made-up lines are used instead');
-  const lines = Array.from(
-    { length: 2000 },
-    (_, index) => `03-17 16:13:${String(index % 60)}.811  1702  2395 D Window: item ${String(index * 7919)} – ä`,
-  );
-  return [{ name: 'made', bytes: Buffer.from(lines.join('\r\n')) }];
-}
 
 describe('produce and consume', () => {
   const folder = temporaryFolder();
@@ -42,7 +26,7 @@ describe('produce and consume', () => {
     return await done(['consume', topic, '--server', broker.server, '--from', 'earliest', ...consumeFlags]);
   }
 
-  for (const { name, bytes } of logs()) {
+  for (const { name, bytes } of realLogs()) {
     for (const codec of CODECS) {
       test(`${name} comes back byte for byte with ${codec}`, async () => {
         const back = await roundTrip(`log-${name}-${codec}`, bytes, ['--compression', codec]);
