@@ -9,7 +9,7 @@ import { damaged } from './damage.ts';
 import { makeTemplate, openFiles, toolDeps, toolMachine, type Files } from './store-bench.ts';
 
 /** Every operation, or every so many. */
-const STRIDE = effort(1, 7);
+const STRIDE = effort(1, 17);
 
 /** Of the log itself; what quarantine holds may be numbered otherwise. */
 function logFiles(disk: SimDisk): ReadonlyMap<string, string> {
