@@ -9,7 +9,7 @@ import {
   done,
   EXECUTABLE,
   rivulet,
-  SHARED_DATA,
+  realLogs,
   startBroker,
   temporaryFolder,
   type Finished,
@@ -23,9 +23,7 @@ let broker: RunningBroker | undefined;
 /** Directory of the topic, within a data directory. */
 let topic = '';
 const CODECS = ['none', 'gzip', 'snappy', 'lz4', 'zstd'];
-const INPUTS = ['Android_2k.log', 'BGL_2k.log', 'HealthApp_2k.log'].map((name) =>
-  readFileSync(join(SHARED_DATA, name)),
-);
+const INPUTS = realLogs().map(({ bytes }) => bytes);
 /** All values of partition 0, in the order of their offsets. */
 const LINES: readonly string[] = CODECS.flatMap(() =>
   INPUTS.flatMap((input) => input.toString('latin1').replace(/\n$/, '').split('\n')),
