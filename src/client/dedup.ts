@@ -3,6 +3,7 @@
 // with it.
 import { utf8Decode } from '../base/bytes.ts';
 import { RivuletError } from '../base/errors.ts';
+import { systemClock } from '../platform/clock.ts';
 import type { ConsumedRecord } from './api.ts';
 
 /** `first` false: the event has had its effect before; `effect` was not called. */
@@ -30,7 +31,7 @@ export interface DedupOptions {
   readonly table?: string;
   /** Default: the header `event-id`, and without one the record's place (topic, partition, offset). */
   readonly eventId?: (record: ConsumedRecord) => string;
-  /** Milliseconds since 1970. Default Date.now. */
+  /** Milliseconds since 1970. Default: the system's clock. */
   readonly now?: () => number;
 }
 
@@ -48,7 +49,9 @@ interface Settled {
   readonly now: () => number;
 }
 
-function settle({ group, table = 'rivulet_dedup', eventId = eventIdOf, now = Date.now }: DedupOptions): Settled {
+function settle(options: DedupOptions): Settled {
+  const { group, table = 'rivulet_dedup', eventId = eventIdOf } = options;
+  const now = options.now ?? ((): number => systemClock().wallMs());
   // It becomes part of statements, where names cannot be parameters.
   if (!/^[A-Za-z_][A-Za-z0-9_]{0,62}$/.test(table))
     throw new RivuletError('INVALID_ARGUMENT', `"${table}" is not the name of a table`);
