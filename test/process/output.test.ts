@@ -29,16 +29,16 @@ async function withoutReader(args: readonly string[]): Promise<Ended> {
 }
 
 test.each([
-  ['--help'],
-  ['--version'],
-  ['version'],
-  ['serve', '--help'],
-  ['topic', 'create', '--help'],
-  ['produce', '--help'],
-  ['consume', '--help'],
-  ['segtool', 'repair', '--help'],
-])('%s %s %s, and nobody reads it: quiet, status 0', async (...args) => {
-  expect(await withoutReader(args)).toEqual({ status: 0, stderr: '' });
+  '--help',
+  '--version',
+  'version',
+  'serve --help',
+  'topic create --help',
+  'produce --help',
+  'consume --help',
+  'segtool repair --help',
+])('%s, and nobody reads it: quiet, status 0', async (line) => {
+  expect(await withoutReader(line.split(' '))).toEqual({ status: 0, stderr: '' });
 });
 
 test('segtool, and nobody reads it: quiet, and the status is that of what was found', async () => {

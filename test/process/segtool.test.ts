@@ -31,7 +31,7 @@ const LINES: readonly string[] = CODECS.flatMap(() =>
 
 beforeAll(async () => {
   broker = await startBroker(whole);
-  await done(['topic', 'create', 't', '--partitions', '2', '--segment-bytes', '1048576', '--server', broker.server]);
+  await done(['topic', 'create', 't', '--partitions', '2', '--segment-bytes', '262144', '--server', broker.server]);
   for (const codec of CODECS)
     for (const [index, input] of INPUTS.entries()) {
       const flags = ['--compression', codec, '--batch-bytes', '65536', '--no-progress', '--server', broker.server];
@@ -167,7 +167,11 @@ test('a record is found by offset, time and event id; what is exported is import
   const at = 12_345;
   const byOffset = await tool('find', log, '--offset', String(at), '--json');
   const found = JSON.parse(byOffset.stdout.toString()) as { offset: number; value: string; timestamp: number };
-  expect([byOffset.status, found.offset, found.value]).toEqual([0, at, LINES[at]]);
+  expect([byOffset.status, found.offset, found.value]).toEqual([
+    0,
+    at,
+    Buffer.from(LINES[at] ?? '', 'latin1').toString(),
+  ]);
   const byTime = await tool('find', log, '--timestamp', new Date(found.timestamp).toISOString(), '--json');
   const first = JSON.parse(byTime.stdout.toString()) as { offset: number; timestamp: number };
   expect(first.offset).toBeLessThanOrEqual(at);
