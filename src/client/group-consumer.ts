@@ -127,6 +127,9 @@ export class ClientGroupConsumer implements GroupConsumer, FetchOwner, HandlerOw
             work.owned.running += 1;
             return { done: false, value: work.record };
           }
+          // Looking for a record may have found the end.
+          // oxlint-disable-next-line typescript/no-unnecessary-condition -- take changes it
+          if (this.#ended !== undefined) continue;
           const changed = new Promise<void>((resolve) => {
             this.#wake = resolve;
           });

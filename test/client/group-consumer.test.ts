@@ -58,12 +58,12 @@ async function fill(client: Client, topic: string, count: number, partitions = 1
   await producer.close();
 }
 
-async function until(what: () => boolean | Promise<boolean>, why: string): Promise<void> {
-  for (let round = 0; round < 1000; round += 1) {
+async function until(what: () => boolean | Promise<boolean>, why: string, withinMs = 10_000): Promise<void> {
+  for (let round = 0; round < withinMs / 10; round += 1) {
     if (await what()) return;
     await new Promise((resolve) => setTimeout(resolve, 10));
   }
-  throw new Error(`not within 10 s: ${why}`);
+  throw new Error(`not within ${String(withinMs)} ms: ${why}`);
 }
 
 const text = (record: ConsumedRecord): string => Buffer.from(record.value ?? []).toString();
