@@ -1,6 +1,7 @@
 // Runs the built executable as its users do. Every process started here is ended here, and every wait has a bound.
 import { spawn, type ChildProcess } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -112,6 +113,20 @@ export interface RunningBroker {
 
 export function portOf(address: string): number {
   return Number(address.slice(address.lastIndexOf(':') + 1));
+}
+
+/** A port that nobody listens on now: for a broker that has to come back under the same one. */
+export async function freePort(): Promise<number> {
+  return await new Promise((resolve, reject) => {
+    const server = createServer();
+    server.once('error', reject);
+    server.listen(0, '127.0.0.1', () => {
+      const address = server.address();
+      server.close(() => {
+        resolve(typeof address === 'object' && address !== null ? address.port : 0);
+      });
+    });
+  });
 }
 
 export interface BrokerOptions {
