@@ -46,7 +46,10 @@ export interface CloseOptions {
 export interface Client extends AsyncDisposable {
   producer(options?: ProducerOptions): Producer;
   consumer(options: ConsumerOptions): Consumer;
-  /** Joins the group when it is run, or iterated. */
+  /**
+   * Joins the group when it is run, or iterated. Each member holds one waiting request on the client's connection, which the broker
+   * bounds (256 by default): a process with hundreds of members needs a client for each hundred or so.
+   */
   groupConsumer(options: GroupConsumerOptions): GroupConsumer;
   readonly admin: Admin;
   /** Closes producers (flushing within the bound), consumers and connections. Idempotent. */
