@@ -5,6 +5,7 @@ const config: ViteUserConfig = defineConfig({
   test: {
     pool: 'forks',
     setupFiles: ['test/setup.ts'],
+    experimental: { fsModuleCache: true, fsModuleCachePath: 'node_modules/.vitest-modules' },
     maxWorkers: 2,
     testTimeout: 60_000,
     hookTimeout: 60_000,

@@ -7,7 +7,7 @@ import { GROUP, Member, offsetsOf, refusal } from './group-client.ts';
 import { batchOf } from './raw-client.ts';
 import { SimNode } from './sim-node.ts';
 
-const SEEDS = effort(8, 2);
+const SEEDS = effort(8, 1);
 const PARTITIONS = 6;
 const RECORDS = 400;
 const ROUNDS = 5;

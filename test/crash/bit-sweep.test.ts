@@ -149,7 +149,7 @@ function isPrepared(bit: number, usedEnd: number, dataEnd: number): boolean {
 }
 
 /** Every bit, or some in a quick run. */
-const STEP = effort(1, 101);
+const STEP = effort(1, 307);
 
 interface Counts {
   files: number;

@@ -168,7 +168,7 @@ describe('lmdbStore', () => {
 describe('a killed process', () => {
   it('leaves every confirmed entry, with the values of exactly that entry', async () => {
     let confirmed = 0;
-    for (let round = 0; round < 4; round += 1) {
+    for (let round = 0; round < effort(4, 2); round += 1) {
       const lines = await killAfter(40 + round * 13);
       const [, start] = /^loaded (\d+)$/.exec(lines[0] ?? '') ?? [];
       // One entry may have been committed without having been confirmed.
@@ -222,7 +222,7 @@ describe('a damaged image', () => {
       await fill();
       const image = path.join(options.folder, 'image.mdb');
       const size = fs.statSync(image).size;
-      const damages = damagesFor(size).filter((_, index) => index % effort(1, 12) === 0);
+      const damages = damagesFor(size).filter((_, index) => index % effort(1, 40) === 0);
       const plan: DamagePlan = { image, work: path.join(root, 'work'), lastIndex: LAST, damages };
       const planFile = path.join(root, 'plan.json');
       fs.writeFileSync(planFile, JSON.stringify(plan));

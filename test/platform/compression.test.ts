@@ -11,6 +11,7 @@ import { CompressionError } from '../../src/ports/compression.ts';
 
 const MIB = 1 << 20;
 const PACKED: readonly CodecName[] = ['gzip', 'snappy', 'lz4', 'zstd'];
+const LARGE: Uint8Array = Uint8Array.from({ length: 5 * MIB + 3 }, (_, index) => (index * index) >>> 7);
 const ALL: readonly CodecName[] = ['none', ...PACKED];
 
 function faultOf(work: () => unknown): string {
@@ -41,7 +42,7 @@ describe.each(ALL)('compression %s', (codec) => {
 
   it('gives back sizes around the block sizes of the formats', () => {
     for (const size of [0, 1, 32_767, 32_768, 32_769, 65_535, 65_536, 65_537, 262_145, 5 * MIB + 3]) {
-      const bytes = Uint8Array.from({ length: size }, (_, index) => (index * index) >>> 7);
+      const bytes = LARGE.subarray(0, size);
       expect(same(compression.decompress(codec, compression.compress(codec, bytes), size), bytes)).toBe(true);
     }
   });

@@ -8,7 +8,7 @@ import { MESSAGES, holdsFailure } from './messages.ts';
 import { effort } from '../effort.ts';
 
 /** Every value of a byte, or some in a quick run. */
-const STEP = effort(1, 7);
+const STEP = effort(1, 17);
 
 const golden = new URL('../golden/protocol/', import.meta.url);
 const fileName = (name: string): string => name.replaceAll(/(?<=[a-z])(?=[A-Z])/g, '-').toLowerCase();

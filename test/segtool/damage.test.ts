@@ -13,7 +13,7 @@ import {
 } from './store-bench.ts';
 import { campaign, tryDamage } from './trial.ts';
 
-const PER_KIND = effort(9, 2);
+const PER_KIND = effort(9, 1);
 
 describe('verify and repair against generated damage', () => {
   let templates: readonly Template[];

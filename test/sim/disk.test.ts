@@ -5,6 +5,7 @@ import { DiskError, type DiskFile } from '../../src/ports/disk.ts';
 import { SimCrash, SimDisk, type SimDiskOptions } from '../../src/sim/disk.ts';
 import { SECTOR_BYTES } from '../../src/sim/disk-volume.ts';
 import { Scheduler } from '../../src/sim/scheduler.ts';
+import { effort } from '../effort.ts';
 
 const at = position;
 
@@ -91,7 +92,7 @@ describe('SimDisk.crash, bytes', () => {
   });
 
   test('overlapping syncs never bring older bytes back', async () => {
-    for (let seed = 0; seed < 20; seed += 1) {
+    for (let seed = 0; seed < effort(20, 8); seed += 1) {
       const { scheduler, disk } = bench(seed);
       await scheduler.drive(async () => {
         const file = await durableFile(disk, 'a', 10);
@@ -214,7 +215,7 @@ describe('SimDisk.crash, bytes', () => {
         }
         expect(disk.fork('keep-all').dump().get('a')).toEqual(now.subarray(0, disk.dump().get('a')?.length));
       }),
-      { numRuns: 60 },
+      { numRuns: effort(60, 20) },
     );
   });
 

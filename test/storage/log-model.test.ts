@@ -174,7 +174,7 @@ class Life {
   }
 }
 
-const LIVES = effort(12, 4);
+const LIVES = effort(12, 2);
 const STEPS = 120;
 
 describe('PartitionLog against an array', () => {

@@ -5,7 +5,7 @@ import { groupStateOf } from '../../../src/core/group/membership.ts';
 import { effort } from '../../effort.ts';
 import { GROUP, keysOf, partitionKey, Process, type Fate, World } from './world.ts';
 
-const RUNS = effort(400, 100);
+const RUNS = effort(400, 50);
 const PROCESSES = 5;
 const PARTITIONS = 7;
 
