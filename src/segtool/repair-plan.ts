@@ -330,8 +330,13 @@ class Planner {
     );
     const oldLast = report.segments.at(-1)?.baseOffset;
     const place = value === undefined ? undefined : sideName(value.segmentBase, 'log');
+    // Its place may lie in what is gone, also where the file itself stays as it is.
+    const placed = report.segments.find(({ baseOffset }) => baseOffset === value?.segmentBase);
     const moved =
-      lastBase !== oldLast || touched.has(sideName(lastBase, 'log')) || (place !== undefined && touched.has(place));
+      (placed !== undefined && placed.scan.faults.length > 0) ||
+      lastBase !== oldLast ||
+      touched.has(sideName(lastBase, 'log')) ||
+      (place !== undefined && touched.has(place));
     const wrong = report.findings.some(({ code }) => code === 'CHECKPOINT_WRONG');
     if (kind === 'ok' && !moved && !wrong) return;
     const keep = kind === 'slot-damaged' && !moved && !wrong ? value : undefined;

@@ -1,4 +1,6 @@
 import { beforeAll, describe, expect, test } from 'vitest';
+import { crc32cTable } from '../../src/base/checksum.ts';
+import { newestCheckpoint } from '../../src/format/checkpoint.ts';
 import { verify } from '../../src/segtool/verify.ts';
 import { effort } from '../effort.ts';
 import { damaged, KINDS } from './damage.ts';
@@ -78,6 +80,25 @@ describe('verify and repair against generated damage', () => {
     });
     expect(behind?.base).toBe(6);
     expect([trial.outcome, trial.lostBatches]).toEqual(['found', 3]);
+  });
+
+  test('a segment that ends before the place which the checkpoint names: repair leaves none that points behind its end', async () => {
+    for (const template of templates) {
+      const [path = '', file = new Uint8Array()] =
+        [...template.files].find(([name]) => name.endsWith('/checkpoint')) ?? [];
+      const checkpoint = newestCheckpoint(file, crc32cTable)?.value;
+      if (checkpoint === undefined) throw new Error(path);
+      const log = path.replace('checkpoint', `${String(checkpoint.segmentBase).padStart(20, '0')}.log`);
+      const bytes = template.files.get(log) ?? new Uint8Array();
+      // At the end of a batch: nothing torn is left that would have the file made anew.
+      const end = template.batches
+        .filter(({ base }) => base >= checkpoint.segmentBase)
+        .reduce<number[]>((ends, batch) => [...ends, (ends.at(-1) ?? 0) + batch.bytes.length], [])
+        .findLast((at) => at < checkpoint.segmentPosition);
+      if (end === undefined) continue;
+      const files = new Map([...template.files, [log, bytes.slice(0, end)]]);
+      expect((await tryDamage(template, { kind: 'cut', detail: template.name, files })).outcome).toBe('found');
+    }
   });
 
   test('the same seed makes the same damage', () => {
