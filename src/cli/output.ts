@@ -15,6 +15,7 @@ export class Output {
   #bytes = 0;
   #closed = false;
   #failure: Error | undefined;
+  #taken: Promise<void> = Promise.resolve();
 
   constructor(stream: NodeJS.WriteStream = process.stdout) {
     this.#stream = stream;
@@ -45,7 +46,15 @@ export class Output {
     const whole = Buffer.concat(this.#pieces, this.#bytes);
     this.#pieces = [];
     this.#bytes = 0;
-    if (!this.#stream.write(whole) && !this.#closed) await this.#room();
+    let taken: () => void = () => undefined;
+    this.#taken = new Promise((resolve) => {
+      taken = resolve;
+    });
+    // Called too when the stream breaks; in order, so that the last one says it of all.
+    const hasRoom = this.#stream.write(whole, () => {
+      taken();
+    });
+    if (!hasRoom && !this.#closed) await this.#room();
     this.#check();
   }
 
@@ -57,6 +66,14 @@ export class Output {
       () => undefined,
     );
     wait.abort();
+  }
+
+  /** Everything queued has been taken by the system: it is not lost with this process any more. */
+  async written(): Promise<void> {
+    await this.flush();
+    // Another flush may be under way still.
+    await this.#taken;
+    this.#check();
   }
 
   async line(text: string): Promise<void> {

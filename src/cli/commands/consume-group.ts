@@ -44,7 +44,7 @@ export async function consumeAsMember(
   // While it runs nothing is written: what is committed behind it was flushed by it.
   let keeping = Promise.resolve();
   const keep = async (): Promise<void> => {
-    await output.flush();
+    await output.written();
     await consumer.commit();
   };
   const timer = setInterval(() => {
@@ -62,12 +62,12 @@ export async function consumeAsMember(
       left -= 1;
       if (output.isFull) await output.flush();
       if (left > 0) continue;
-      await output.flush();
+      await output.written();
       consumer.done(record);
       break;
     }
     await keeping;
-    await output.flush();
+    await output.written();
   } finally {
     clearInterval(timer);
     reading.signal.removeEventListener('abort', close);
