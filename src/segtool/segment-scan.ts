@@ -1,7 +1,8 @@
 // One `.log` file, walked as the broker walks it, and on past every fault: what is intact, what is not, and where.
-import { leaderEpoch, offset, type Offset } from '../base/brands.ts';
-import { type BatchHeader } from '../format/batch.ts';
+import { leaderEpoch, offset, position as asPosition, type Offset } from '../base/brands.ts';
+import { BATCH_HEADER_BYTES, type BatchHeader } from '../format/batch.ts';
 import { epochAt, type EpochEntry } from '../format/epochs.ts';
+import { isZero } from '../format/scan.ts';
 import type { DiskFile } from '../ports/disk.ts';
 import { walkFile, type WalkStop } from '../storage/file-walk.ts';
 import { emptyFacts, type SegmentFacts } from '../storage/segment.ts';
@@ -269,8 +270,11 @@ class Scanner {
     const { header } = batch;
     if (header.baseOffset !== this.next) {
       const after = this.next + header.recordCount;
-      if (!(await this.leadsOn(batch, after, boundary))) return 'no';
-      if (!(await this.isChanged(batch, after, boundary))) return 'foreign';
+      const isLast = await this.isLastByOneBit(batch);
+      if (!isLast && !(await this.leadsOn(batch, after, boundary))) return 'no';
+      // What is claimed ahead of the last batch is claimed by nothing else.
+      const isChanged = (isLast && header.baseOffset > this.next) || (await this.isChanged(batch, after, boundary));
+      if (!isChanged) return isLast ? 'no' : 'foreign';
     }
     const known = this.knownEpoch();
     if (known === undefined && header.leaderEpoch < this.epoch && this.raised?.from === header.leaderEpoch) {
@@ -288,6 +292,17 @@ class Scanner {
     if (after === boundary || (end === this.wish.to && after === this.wish.recoveryPoint)) return true;
     const next = await this.probe.at(end);
     return next?.header.baseOffset === after;
+  }
+
+  /**
+   * Right behind a good batch, with nothing behind it: no batch between the two is missing, because a file loses no bytes from
+   * its middle, and so its offset is the expected one.
+   */
+  private async isLastByOneBit({ header, position: at, size }: ProbedBatch): Promise<boolean> {
+    if (bitsApart(header.baseOffset, this.next) !== 1) return false;
+    const behind = new Uint8Array(Math.min(BATCH_HEADER_BYTES, Math.max(0, this.wish.to - at - size)));
+    const got = await this.file.read(behind, asPosition(at + size));
+    return isZero(behind, 0, got);
   }
 
   /** Its base offset was changed: by a bit or two, and at the offset that it claims lies another batch. */

@@ -9,17 +9,17 @@ import { segmentFileName } from '../format/segment.ts';
 import { SYNC_MARKS_BYTES, syncMarksAt } from '../format/sync-mark.ts';
 import type { DiskFile } from '../ports/disk.ts';
 import type { LoadedCheckpoint } from './checkpoint-file.ts';
-import type { Resync } from './damage.ts';
 import { EpochHistory } from './epoch-history.ts';
 import { walkFile, type WalkStop } from './file-walk.ts';
 import type { LogState } from './log-state.ts';
 import { quarantineBytes, quarantineMove } from './quarantine.ts';
+import { findResync, type Resync } from './resync.ts';
 import { loadIndexFiles, readSeal, rebuildSegment } from './segment-loader.ts';
 import { withFile } from './sealing.ts';
 import { emptyFacts, Segment } from './segment.ts';
 import { SegmentIndex } from './segment-index.ts';
 import { readSyncMarks } from './sync-marks.ts';
-import { findContinuation, isTornBatch, nonZeroEnd } from './tail-scan.ts';
+import { CONTINUATION_MAX, findContinuation, isTornBatch, nonZeroEnd } from './tail-scan.ts';
 import type { RecoveryReport } from './contract.ts';
 
 export interface Recovered {
@@ -330,15 +330,23 @@ async function decideStop(
   found: Findings,
 ): Promise<{ readonly end: TailEnd } | { readonly resume: { readonly position: number; readonly offset: Offset } }> {
   const { health, config } = state;
+  const kind = isLast ? 'active' : (await readSeal(state, segment)) === undefined ? 'rolled' : 'sealed';
+  // Where damage is stepped over, a record that holds bytes of a batch must not be taken for the next one. Of a tail it only
+  // matters whether something of this log lies there: all of it goes to quarantine.
+  const isDamage = kind === 'sealed' || stop.offset < from.syncedPoint;
+  const wish = { position: stop.position, offset: stop.offset, end: size, boundaries: [] };
+  const below = isLast ? stop.offset + CONTINUATION_MAX : boundary;
   const continuation =
     stop.kind === 'end'
       ? undefined
       : await health.guard('reading a segment failed', () =>
-          findContinuation(state, file, stop.position, size, stop.offset),
+          isDamage
+            ? findResync(state, file, { ...wish, below })
+            : findContinuation(state, file, stop.position, size, stop.offset),
         );
   const laterHolds = !isLast && (await laterHoldsBatches(state, segment));
   const decision = decideRecovery({
-    segment: isLast ? 'active' : (await readSeal(state, segment)) === undefined ? 'rolled' : 'sealed',
+    segment: kind,
     stopOffset: stop.offset,
     syncedPoint: from.syncedPoint,
     boundary: isLast ? from.syncedPoint : boundary,

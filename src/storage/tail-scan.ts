@@ -11,7 +11,7 @@ const PIECE_BYTES = 1024 * 1024;
 const MAGIC_AT = 16;
 const MAGIC = 2;
 /** More records than could have been written between two recovery points: an offset further on is not ours. */
-const CONTINUATION_MAX = 2 ** 31;
+export const CONTINUATION_MAX: number = 2 ** 31;
 
 /**
  * The first intact batch above `from` whose offset is above `after`. What a recycled block still holds has lower offsets and

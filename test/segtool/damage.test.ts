@@ -101,6 +101,21 @@ describe('verify and repair against generated damage', () => {
     }
   });
 
+  test('each bit of the last batch header that lies outside its checksum', async () => {
+    for (const template of templates) {
+      const path = logNames(template.files).at(-1) ?? '';
+      const batches = template.batches.filter(({ base }) => base >= Number(path.slice(-24, -4)));
+      const at = batches.slice(0, -1).reduce((sum, { bytes }) => sum + bytes.length, 0);
+      for (let bit = 0; bit < 8 * 21; bit += effort(1, 5)) {
+        const bytes = Uint8Array.from(template.files.get(path) ?? []);
+        const index = at + (bit >> 3);
+        bytes[index] = (bytes[index] ?? 0) ^ (1 << (bit & 7));
+        const files = new Map([...template.files, [path, bytes]]);
+        await tryDamage(template, { kind: 'bit', detail: `${template.name} bit ${String(bit)}`, files });
+      }
+    }
+  });
+
   test('the same seed makes the same damage', () => {
     const [template] = templates;
     if (template === undefined) throw new Error('no template');
