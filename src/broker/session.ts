@@ -10,7 +10,7 @@ import type { Failure } from '../protocol/failure.ts';
 import { CONNECTION_OPERATION, FrameReader, RECEIVE_BYTES_INITIAL, type Frame } from '../protocol/frame.ts';
 import { admit } from '../protocol/operations.ts';
 import type { Pieces } from '../protocol/wire.ts';
-import { StorageFailed } from '../storage/health.ts';
+import { isPressure, StorageFailed } from '../storage/health.ts';
 import { Call, type CallSession } from './call.ts';
 import { refusal } from './failures.ts';
 import { HANDLERS } from './handlers.ts';
@@ -197,6 +197,12 @@ export class Session implements ConnectionHandler, CallSession, BudgetUser {
     // The process is ending: no answer leaves any more.
     if (error instanceof StorageFailed) return;
     const { telemetry, onBug } = this.node.ports;
+    if (isPressure(error)) {
+      // Nothing is damaged: it can be asked again.
+      telemetry.log('warn', 'request.postponed', { operation: call.header.operation, reason: String(error) });
+      if (!call.isAnswered) call.refuse(refusal('THROTTLED', 'the node is out of file descriptors or disk space'));
+      return;
+    }
     if (error instanceof InvariantError) onBug(error);
     telemetry.log('error', 'request.failed', {
       session: this.id,

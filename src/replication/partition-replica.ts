@@ -261,10 +261,13 @@ export class PartitionReplica implements Replica {
     this.notify();
   }
 
-  /** Before the log is closed cleanly: everything is durable and answered, and the producers are kept for the next start. */
+  /**
+   * Before the log is closed cleanly: everything that there is room for is durable and answered, and the producers are kept for
+   * the next start.
+   */
   async settle(): Promise<void> {
     if (this.beginning !== undefined) await this.beginning;
-    await this.log.sync();
+    await this.log.finish();
     this.advance();
     const { deps, log } = this;
     const bytes = encodeProducerSnapshot(this.producers, log.logEndOffset, deps.clock.bootMs(), deps.crc32c);

@@ -30,7 +30,9 @@ export interface ReplicaManagerOptions {
 
 const OPENS_MAX_DEFAULT = 8;
 const RETAIN_EVERY_MS_DEFAULT = 30_000;
+/** After a first failure; twice as long after each further one. */
 const OPEN_RETRY_MS = 1000;
+const OPEN_RETRY_MS_MAX = 30_000;
 
 /** What one topic has on this node. */
 interface HeldTopic {
@@ -39,7 +41,9 @@ interface HeldTopic {
   readonly replicas: (PartitionReplica | undefined)[];
   /** All work on the directories of the topic, one after the other. */
   work: Promise<void>;
-  failedAtMs: number;
+  /** When to try again to open what could not be opened; -1: all is open. */
+  retryAtMs: number;
+  retryMs: number;
 }
 
 export class ReplicaManager implements Replicas {
@@ -103,7 +107,10 @@ export class ReplicaManager implements Replicas {
     for (const { replicas } of this.held.values()) for (const replica of replicas) replica?.tick(nowMs);
     if (this.closing !== undefined) return;
     for (const topic of this.held.values()) {
-      if (topic.failedAtMs >= 0 && nowMs - topic.failedAtMs >= OPEN_RETRY_MS) this.reconcile(topic.topicId);
+      if (topic.retryAtMs >= 0 && nowMs >= topic.retryAtMs) {
+        topic.retryAtMs = -1;
+        this.reconcile(topic.topicId);
+      }
     }
     if (
       nowMs - this.retainedAtMs < (this.options.retainEveryMs ?? RETAIN_EVERY_MS_DEFAULT) ||
@@ -141,7 +148,7 @@ export class ReplicaManager implements Replicas {
   private reconcile(topicId: TopicId): void {
     let topic = this.held.get(topicId);
     if (topic === undefined) {
-      topic = { topicId, replicas: [], work: Promise.resolve(), failedAtMs: -1 };
+      topic = { topicId, replicas: [], work: Promise.resolve(), retryAtMs: -1, retryMs: OPEN_RETRY_MS };
       this.held.set(topicId, topic);
     }
     const state = this.topic(topicId);
@@ -164,7 +171,7 @@ export class ReplicaManager implements Replicas {
 
   private async bringUp(held: HeldTopic): Promise<void> {
     if (this.closing !== undefined) return;
-    held.failedAtMs = -1;
+    held.retryAtMs = -1;
     const topic = this.topic(held.topicId);
     if (topic === undefined) {
       await this.remove(held);
@@ -176,6 +183,8 @@ export class ReplicaManager implements Replicas {
         : [],
     );
     await Promise.all(missing.map((partition) => this.openOne(held, topic, partition)));
+    // Of several that failed one says when to try again.
+    held.retryMs = held.retryAtMs < 0 ? OPEN_RETRY_MS : Math.min(2 * held.retryMs, OPEN_RETRY_MS_MAX);
     // The image may have moved on while they were being opened.
     const now = this.topic(held.topicId);
     if (now !== undefined && now !== topic) this.update(held, now);
@@ -209,7 +218,7 @@ export class ReplicaManager implements Replicas {
     } catch (error) {
       // No room for a new log now: the partition stays offline and is tried again.
       if (!isPressure(error)) throw error;
-      held.failedAtMs = deps.clock.bootMs();
+      held.retryAtMs = deps.clock.bootMs() + held.retryMs;
       deps.telemetry.log('warn', 'replica.not-opened', { topicId: topic.topicId, partition, reason: String(error) });
     } finally {
       this.giveTurn();

@@ -270,7 +270,7 @@ class Scanner {
     const { header } = batch;
     if (header.baseOffset !== this.next) {
       const after = this.next + header.recordCount;
-      const isLast = await this.isLastByOneBit(batch);
+      const isLast = boundary === Number.POSITIVE_INFINITY && (await this.isLastByOneBit(batch));
       if (!isLast && !(await this.leadsOn(batch, after, boundary))) return 'no';
       // What is claimed ahead of the last batch is claimed by nothing else.
       const isChanged = (isLast && header.baseOffset > this.next) || (await this.isChanged(batch, after, boundary));
@@ -295,11 +295,12 @@ class Scanner {
   }
 
   /**
-   * Right behind a good batch, with nothing behind it: no batch between the two is missing, because a file loses no bytes from
-   * its middle, and so its offset is the expected one.
+   * The last batch of the log, right behind a good one: nothing says that the log ended where this one claims to, and one bit
+   * of its offset makes it the expected one.
    */
   private async isLastByOneBit({ header, position: at, size }: ProbedBatch): Promise<boolean> {
-    if (bitsApart(header.baseOffset, this.next) !== 1) return false;
+    if (bitsApart(header.baseOffset, this.next) !== 1 || header.lastOffset + 1 === this.wish.recoveryPoint)
+      return false;
     const behind = new Uint8Array(Math.min(BATCH_HEADER_BYTES, Math.max(0, this.wish.to - at - size)));
     const got = await this.file.read(behind, asPosition(at + size));
     return isZero(behind, 0, got);

@@ -25,20 +25,34 @@ export async function loadCheckpoint(
   directory: string,
 ): Promise<{ readonly file: DiskFile; readonly loaded: LoadedCheckpoint }> {
   const path = `${directory}/${FILE_NAME}`;
-  if (!(await deps.disk.exists(path))) {
-    const file = await deps.disk.open(path, 'create');
-    await reserve(file);
-    return { file, loaded: { kind: 'absent' } };
-  }
+  if (!(await deps.disk.exists(path))) return { file: await create(deps, path), loaded: { kind: 'absent' } };
   const file = await deps.disk.open(path, 'write');
-  const bytes = new Uint8Array(2 * CHECKPOINT_SLOT_BYTES);
-  const got = await file.read(bytes, position(0));
-  const best = newestCheckpoint(bytes.subarray(0, got), deps.crc32c);
-  if (got < bytes.length && best === undefined) await reserve(file);
-  return {
-    file,
-    loaded: best === undefined ? { kind: 'lost' } : { kind: 'ok', checkpoint: best.value, slot: best.slot },
-  };
+  try {
+    const bytes = new Uint8Array(2 * CHECKPOINT_SLOT_BYTES);
+    const got = await file.read(bytes, position(0));
+    const best = newestCheckpoint(bytes.subarray(0, got), deps.crc32c);
+    if (got < bytes.length && best === undefined) await reserve(file);
+    return {
+      file,
+      loaded: best === undefined ? { kind: 'lost' } : { kind: 'ok', checkpoint: best.value, slot: best.slot },
+    };
+  } catch (error) {
+    await file.close();
+    throw error;
+  }
+}
+
+/** Without room for it nothing is left: an empty one would look like one that was lost. */
+async function create(deps: StorageDeps, path: string): Promise<DiskFile> {
+  const file = await deps.disk.open(path, 'create');
+  try {
+    await reserve(file);
+    return file;
+  } catch (error) {
+    await file.close();
+    if (isPressure(error)) await deps.disk.unlink(path);
+    throw error;
+  }
 }
 
 /** Both slots get their blocks at once: on a disk that is full later, writing them over needs no more. */
@@ -80,8 +94,7 @@ export class CheckpointFile {
     assert(synced <= this.state.written, 'recovery point above the written offset');
     this.syncedOffset = synced;
     this.lastPlace = active;
-    // Without room for it an older recovery point stays, which is safe; a half-written slot is written again by the next.
-    if (this.syncing === undefined) this.write(active, false, isPressure);
+    if (this.syncing === undefined) this.writeIfRoom(active);
     else this.held = { active };
     this.cancelTimer ??= this.state.deps.clock.setTimer(SYNC_DELAY_MS, () => {
       this.cancelTimer = undefined;
@@ -89,26 +102,28 @@ export class CheckpointFile {
     });
   }
 
-  /** Records the present state and makes it durable: before the head or the tail of the log goes, and at close. */
+  /**
+   * Records the present state and makes it durable: before the head or the tail of the log goes, and at close. Pressure is
+   * thrown on: what was recorded before stays.
+   */
   async recordDurably(synced: Offset, active: SyncedPlace, clean = false): Promise<void> {
     // A sync under way may have begun before this write: it says nothing about it.
     while (this.syncing !== undefined) await this.syncing;
     this.syncedOffset = synced;
     this.lastPlace = active;
-    this.held = undefined;
-    this.write(active, clean);
-    await this.flush();
+    await this.recordNow(clean);
   }
 
   /** The same, in both slots: damage at rest in one of them must not bring back a log start or an end that was given up. */
   async recordTwice(synced: Offset, active: SyncedPlace): Promise<void> {
     await this.recordDurably(synced, active);
-    await this.recordDurably(this.syncedOffset, this.lastPlace);
+    await this.recordNow(false);
   }
 
-  /** The recovery point stays; what else has changed becomes durable, in both slots. */
-  recordAgain(): Promise<void> {
-    return this.recordTwice(this.syncedOffset, this.lastPlace);
+  /** The recovery point is the newest known; what else has changed becomes durable, in both slots. */
+  async recordAgain(): Promise<void> {
+    await this.recordNow(false);
+    await this.recordNow(false);
   }
 
   /** What was recorded so far is durable when it resolves. */
@@ -124,8 +139,26 @@ export class CheckpointFile {
       await this.state.health.guard('closing a checkpoint failed', () => this.file.close());
   }
 
-  private write(active: SyncedPlace, clean: boolean, isTolerated: (error: unknown) => boolean = () => false): void {
+  /** The recovery point is taken when nothing is under way any more: it may have risen meanwhile. */
+  private async recordNow(clean: boolean): Promise<void> {
+    while (this.syncing !== undefined) await this.syncing;
+    this.held = undefined;
+    this.write(this.lastPlace, clean);
+    await this.flush();
+  }
+
+  /** Without room for it an older recovery point stays, which is safe; a half-written slot is written again by the next. */
+  private writeIfRoom(active: SyncedPlace): void {
+    try {
+      this.write(active, false);
+    } catch (error) {
+      if (!isPressure(error)) throw error;
+    }
+  }
+
+  private write(active: SyncedPlace, clean: boolean): void {
     const { state } = this;
+    state.health.check();
     if (this.slotDurable) {
       this.slot = 1 - this.slot;
       this.slotDurable = false;
@@ -148,7 +181,7 @@ export class CheckpointFile {
     try {
       this.file.write(bytes, position(this.slot * CHECKPOINT_SLOT_BYTES));
     } catch (error) {
-      if (isTolerated(error)) return;
+      if (isPressure(error)) throw error;
       state.health.fail('writing a checkpoint failed', error, { directory: state.directory });
     }
     this.dirty = true;
@@ -174,6 +207,6 @@ export class CheckpointFile {
     }
     const { held } = this;
     this.held = undefined;
-    if (held !== undefined) this.write(held.active, false, isPressure);
+    if (held !== undefined) this.writeIfRoom(held.active);
   }
 }

@@ -26,6 +26,7 @@ export class Committer {
   private pendingBytes = 0;
   private inflightBytes = 0;
   private unsyncedBatches = 0;
+  private held = false;
   /** Bytes have become durable: there may be room for more. */
   onSynced: (() => void) | undefined;
 
@@ -67,6 +68,12 @@ export class Committer {
     return this.checkpoint.settle();
   }
 
+  /** Nothing is in flight when it resolves, and nothing is begun until `resume`. */
+  async hold(): Promise<void> {
+    this.held = true;
+    await this.quiesce();
+  }
+
   /** Nothing is in flight and no timer is set when it resolves. */
   async quiesce(): Promise<void> {
     this.stopTimer();
@@ -80,7 +87,15 @@ export class Committer {
       this.pendingBytes = 0;
       this.unsyncedBatches = 0;
     }
-    if (this.state.synced >= this.state.written) this.settle();
+    this.settle();
+  }
+
+  /** What is dirty still, or is waited for, is synced as ever. */
+  resume(): void {
+    this.held = false;
+    if (this.state.closed || this.running !== undefined) return;
+    if (this.waiters.length > 0) this.start();
+    else if (this.dirty.length > 0) this.schedule();
   }
 
   close(): void {
@@ -112,7 +127,7 @@ export class Committer {
   }
 
   private start(): void {
-    if (this.running !== undefined || this.state.health.failed) return;
+    if (this.running !== undefined || this.held || this.state.health.failed) return;
     this.stopTimer();
     if (this.dirty.length === 0 || this.state.synced >= this.state.written) {
       this.settle();

@@ -17,6 +17,11 @@ export function isPressure(error: unknown): boolean {
   return error instanceof DiskError && (error.kind === 'no-space' || error.kind === 'too-many-files');
 }
 
+/** Of an operation that left nothing half done on the disk. What an fsync says of room is a failed write-back. */
+function isHarmless(error: unknown): boolean {
+  return isPressure(error) && error instanceof DiskError && error.operation !== 'sync' && error.operation !== 'syncdir';
+}
+
 export function isNotFound(error: unknown): boolean {
   return error instanceof DiskError && error.kind === 'not-found';
 }
@@ -25,6 +30,8 @@ export class Health {
   private readonly telemetry: Telemetry;
   private readonly fatal: (reason: FatalReason, detail: string, cause: unknown) => never;
   private failure: StorageFailed | undefined;
+  /** While a log is being opened nobody relies on it yet: pressure ends the opening, which is tried again later. */
+  opening = false;
   constructor(telemetry: Telemetry, fatal: (reason: FatalReason, detail: string, cause: unknown) => never) {
     this.telemetry = telemetry;
     this.fatal = fatal;
@@ -43,13 +50,13 @@ export class Health {
   check(): void {
     if (this.failure !== undefined) throw this.failure;
   }
-  /** Runs an operation on the disk; any error ends the storage. */
+  /** Runs an operation on the disk; any error ends the storage, but for pressure while a log is being opened. */
   async guard<Result>(detail: string, operation: () => Promise<Result>): Promise<Result> {
     this.check();
     try {
       return await operation();
     } catch (error) {
-      if (error instanceof StorageFailed) throw error;
+      if (error instanceof StorageFailed || (this.opening && isHarmless(error))) throw error;
       return this.fail(detail, error);
     }
   }

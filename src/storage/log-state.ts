@@ -4,10 +4,12 @@ import { offset, type Offset } from '../base/brands.ts';
 import type { LogConfig, StorageDeps } from './config.ts';
 import type { EpochEntry, OffsetRange } from './contract.ts';
 import { EpochHistory } from './epoch-history.ts';
-import { Health, StorageFailed } from './health.ts';
+import { Health, isPressure, StorageFailed } from './health.ts';
 import { MappingCache } from './mapping-cache.ts';
 import { logMetrics, type LogMetrics } from './metrics.ts';
 import type { Segment } from './segment.ts';
+
+const PRESSURE_RETRY_MS = 1000;
 
 export interface LogOffsets {
   readonly logStart: Offset;
@@ -29,7 +31,7 @@ export class LogState {
   /** The next offset to be given. */
   logEnd: Offset;
   highWatermark: Offset = offset(0);
-  closed = false;
+  private isClosed = false;
   /** Rises at each truncation: what was begun before it raises nothing afterwards. */
   generation = 0;
   /** Of the last checkpoint or sync mark that was written: which of them is younger is told by it. */
@@ -41,6 +43,7 @@ export class LogState {
   private damagedRanges: OffsetRange[] = [];
   private announcing = false;
   private readonly background = new Set<Promise<void>>();
+  private readonly sleepers = new Set<() => void>();
   private structure: Promise<unknown> = Promise.resolve();
 
   constructor(deps: StorageDeps, directory: string, config: LogConfig) {
@@ -65,6 +68,28 @@ export class LogState {
     this.syncedOffset = at.synced;
     this.epochs = new EpochHistory(epochs);
     this.checkOrder();
+  }
+
+  get closed(): boolean {
+    return this.isClosed;
+  }
+  /** Whoever waits for better times gives up. */
+  close(): void {
+    this.isClosed = true;
+    for (const wake of this.sleepers) wake();
+  }
+  /** Ends early when the log is closed. */
+  pause(ms: number): Promise<void> {
+    if (this.isClosed) return Promise.resolve();
+    return new Promise((resolve) => {
+      const wake = (): void => {
+        cancel();
+        this.sleepers.delete(wake);
+        resolve();
+      };
+      const cancel = this.deps.clock.setTimer(ms, wake);
+      this.sleepers.add(wake);
+    });
   }
 
   get written(): Offset {
@@ -176,6 +201,38 @@ export class LogState {
       })
       .finally(() => this.background.delete(run));
     this.background.add(run);
+  }
+  /** The same, for work that can be done later as well: under pressure it is tried again until the log is closed. */
+  runWhenThereIsRoom(work: () => Promise<void>): void {
+    this.runInBackground(async () => {
+      for (;;) {
+        try {
+          await work();
+          return;
+        } catch (error) {
+          if (!isPressure(error) || this.health.failed) throw error;
+          this.deps.telemetry.log('warn', 'log.work-postponed', {
+            directory: this.directory,
+            reason: error instanceof Error ? error.message : String(error),
+          });
+        }
+        await this.pause(PRESSURE_RETRY_MS);
+        if (this.isClosed) return;
+      }
+    });
+  }
+  /** For what has to be finished once it has begun: under pressure it is tried again, and the caller waits. */
+  async untilThereIsRoom<Result>(what: string, work: () => Promise<Result>): Promise<Result> {
+    for (;;) {
+      try {
+        return await this.health.guardSpace(what, work);
+      } catch (error) {
+        if (!isPressure(error)) throw error;
+        if (this.isClosed) return this.health.fail(what, error, { directory: this.directory });
+        this.deps.telemetry.log('warn', 'log.work-postponed', { directory: this.directory, reason: what });
+      }
+      await this.pause(PRESSURE_RETRY_MS);
+    }
   }
   async backgroundIdle(): Promise<void> {
     while (this.background.size > 0) await Promise.all(this.background);

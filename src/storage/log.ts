@@ -15,7 +15,7 @@ import type {
   RecoveryReport,
   TimestampLookup,
 } from './contract.ts';
-import { isNotFound } from './health.ts';
+import { isNotFound, isPressure } from './health.ts';
 import { LogState } from './log-state.ts';
 import { offsetForTimestamp, placeOf, scanHeaders } from './lookup.ts';
 import { OwnerSnapshots, snapshotOffset, type OwnerSnapshot } from './owner-snapshot.ts';
@@ -73,9 +73,30 @@ export class PartitionLog {
     this.damagedAtOpen = state.damaged;
   }
 
-  /** Recovers what is there, or begins a new log. DiskError 'not-found' when it may not be created. */
+  /**
+   * Recovers what is there, or begins a new log. DiskError 'not-found' when it may not be created; 'no-space' and
+   * 'too-many-files' when it cannot be opened now: nothing is lost, and it can be tried again.
+   */
   static async open(deps: StorageDeps, directory: string, config: LogConfig, how: OpenHow): Promise<PartitionLog> {
     const state = new LogState(deps, directory, config);
+    state.health.opening = true;
+    const undo: (() => Promise<void>)[] = [];
+    try {
+      return await PartitionLog.openOnce(state, how, undo);
+    } catch (error) {
+      state.close();
+      await state.backgroundIdle();
+      if (!state.health.failed) {
+        for (const segment of state.segments) await closeSegment(state, segment);
+        // The last one also does what those before it would.
+        await undo.at(-1)?.();
+      }
+      throw error;
+    }
+  }
+
+  private static async openOnce(state: LogState, how: OpenHow, undo: (() => Promise<void>)[]): Promise<PartitionLog> {
+    const { deps, directory } = state;
     const names = await state.health.guardMissing('opening a log failed', () =>
       listDirectory(deps, directory, how.create),
     );
@@ -85,8 +106,10 @@ export class PartitionLog {
     const { file, loaded } = await state.health.guard('reading a checkpoint failed', () =>
       loadCheckpoint(deps, directory),
     );
+    undo.push(() => file.close());
     const { report, unsealed } = await recoverLog(state, left.bases, loaded, how.clean);
     const checkpoint = new CheckpointFile(state, file, loaded);
+    undo.push(() => checkpoint.close());
     const snapshots = new OwnerSnapshots(state, left.snapshots);
     await snapshots.truncate(state.logEnd);
     const log = new PartitionLog(state, checkpoint, new Preallocator(state, left.spares), snapshots, report);
@@ -171,7 +194,16 @@ export class PartitionLog {
   appendReplicated(bytes: Uint8Array, batches: readonly CheckedBatch[]): AppendResult {
     return this.writer.append(bytes, batches, undefined);
   }
-  /** All that was appended before the call is durable when it resolves. */
+  /**
+   * No append is accepted any more, and what was accepted is durable when it resolves. False: some of it waited for room on the
+   * disk and was dropped: it was never answered, and whoever has noted it must forget it.
+   */
+  async finish(): Promise<boolean> {
+    const isWhole = await this.writer.finish();
+    await this.committer.sync();
+    return isWhole;
+  }
+  /** All that was appended before the call is durable when it resolves. Waits for room on the disk as long as it takes. */
   async sync(): Promise<void> {
     await this.writer.drained();
     await this.committer.sync();
@@ -202,7 +234,7 @@ export class PartitionLog {
   latestSnapshot(): Promise<OwnerSnapshot | undefined> {
     return this.snapshots.latest(this.state.logEnd);
   }
-  /** Closes the active segment behind what was appended so far; nothing when it is empty. */
+  /** Closes the active segment behind what was appended so far; nothing when it is empty, or when there is no room for another. */
   roll(): Promise<void> {
     return this.writer.roll();
   }
@@ -217,13 +249,22 @@ export class PartitionLog {
       );
     } finally {
       this.writer.release();
+      this.committer.resume();
     }
     this.sealInBackground(state.segments.filter((segment) => segment.sealed && segment.nextOffset === state.logEnd));
   }
   /** Removes whole segments at the head by time and size; an idle active one is rolled first, so that it can go. */
   async retain(nowMs: number): Promise<void> {
-    if (this.retention.activeIsOld(nowMs)) await this.writer.roll();
-    await this.state.exclusive(() => this.retention.retain(nowMs));
+    const { state } = this;
+    try {
+      if (!this.writer.isBusy && this.retention.activeIsOld(nowMs)) await this.writer.roll();
+      await state.exclusive(() => this.retention.retain(nowMs));
+    } catch (error) {
+      // It comes again.
+      if (!isPressure(error)) throw error;
+      const reason = error instanceof Error ? error.message : String(error);
+      state.deps.telemetry.log('warn', 'log.retention-postponed', { directory: state.directory, reason });
+    }
   }
   /** Moves the log start; segments wholly below it go. */
   deleteTo(to: Offset): Promise<void> {
@@ -245,6 +286,18 @@ export class PartitionLog {
     return this.closing;
   }
 
+  private async recordClean(): Promise<void> {
+    const { state } = this;
+    const place = { baseOffset: state.active.baseOffset, size: state.active.size };
+    try {
+      await this.checkpoint.recordDurably(state.synced, place, true);
+    } catch (error) {
+      // The next start walks the tail, as after a kill.
+      if (!isPressure(error)) throw error;
+      state.deps.telemetry.log('warn', 'log.not-closed-cleanly', { directory: state.directory });
+    }
+  }
+
   private async begin(unsealed: readonly Segment[], names: readonly string[]): Promise<void> {
     const { state } = this;
     const place = { baseOffset: state.active.baseOffset, size: state.active.size };
@@ -261,6 +314,7 @@ export class PartitionLog {
     }
     // Segments that a crash kept retention from removing.
     await state.exclusive(() => this.retention.deleteTo(state.logStart));
+    state.health.opening = false;
     this.sealInBackground(unsealed);
     // No seal: it could not be written, or what lies there is damaged. The latter is to be known before somebody reads it.
     const present = new Set(names);
@@ -282,7 +336,7 @@ export class PartitionLog {
   private sealInBackground(segments: readonly Segment[]): void {
     for (const segment of segments) {
       if (!segment.sealed) continue;
-      this.state.runInBackground(async () => {
+      this.state.runWhenThereIsRoom(async () => {
         if (this.state.closed || segment.removed) return;
         await this.committer.syncSegmentEnd(segment);
         if (segment.facts === undefined) await rebuildSegment(this.state, segment);
@@ -294,19 +348,15 @@ export class PartitionLog {
 
   private async closeOnce(clean: boolean): Promise<void> {
     const { state } = this;
-    if (clean && !state.health.failed) await this.sync();
-    state.closed = true;
+    if (clean && !state.health.failed) await this.finish();
+    state.close();
     this.committer.close();
     await this.committer.quiesce();
     await state.backgroundIdle();
     await this.roller.close();
     if (clean && !state.health.failed) {
       await writeDerivedFiles(state, state.active);
-      await this.checkpoint.recordDurably(
-        state.synced,
-        { baseOffset: state.active.baseOffset, size: state.active.size },
-        true,
-      );
+      await this.recordClean();
       await state.health.guard('directory fsync failed', () => state.deps.disk.syncDirectory(state.directory));
     }
     await this.checkpoint.close();

@@ -44,7 +44,7 @@ export class OwnerSnapshots {
     const { deps, health } = this.state;
     for (const at of this.offsets.toReversed()) {
       if (at > end) continue;
-      const file = await health.guard('reading a snapshot failed', () =>
+      const file = await health.guardSpace('reading a snapshot failed', () =>
         readSmallFile(deps.disk, this.path(at), OWNER_SNAPSHOT_BYTES_MAX),
       );
       if (file === undefined) continue;

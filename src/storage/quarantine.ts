@@ -3,6 +3,8 @@ import { position } from '../base/brands.ts';
 import { utf8Encode } from '../base/bytes.ts';
 import type { Disk, DiskFile } from '../ports/disk.ts';
 import type { StorageDeps } from './config.ts';
+import { isPressure } from './health.ts';
+import { unlinkIfThere, writeSmallFile } from './small-file.ts';
 
 export const QUARANTINE_DIRECTORY = 'quarantine';
 const COPY_BYTES = 1024 * 1024;
@@ -47,31 +49,40 @@ export async function quarantineBytes(
       at += got;
     }
     await target.sync();
-  } finally {
+  } catch (error) {
     await target.close();
+    // On a full disk each further try would leave one more.
+    if (isPressure(error)) await deps.disk.unlink(`${name}.bin`);
+    throw error;
   }
+  await target.close();
   await writeNote(deps, name, { from: file.path, position: from, bytes: to - from, reason });
   return `${name}.bin`;
 }
 
-/** Moves a whole file or directory. The caller syncs the folder it came from. */
+/** Moves a whole file or directory; without its note where there is no room for one. The caller syncs the folder it came from. */
 export async function quarantineMove(deps: StorageDeps, path: string, reason: string, bytes: number): Promise<string> {
   await makeQuarantine(deps.disk);
   const name = quarantineName(deps, path, 0);
   await writeNote(deps, name, { from: path, position: 0, bytes, reason });
-  await deps.disk.rename(path, `${name}.bin`);
+  try {
+    await deps.disk.rename(path, `${name}.bin`);
+  } catch (error) {
+    if (isPressure(error)) await unlinkIfThere(deps.disk, `${name}.json`);
+    throw error;
+  }
   await deps.disk.syncDirectory(QUARANTINE_DIRECTORY);
   return `${name}.bin`;
 }
 
 async function writeNote(deps: StorageDeps, name: string, note: QuarantineNote): Promise<void> {
   const text = `${JSON.stringify({ ...note, atMs: deps.clock.wallMs() })}\n`;
-  const file = await deps.disk.open(`${name}.json`, 'create');
   try {
-    await file.writeSlow(utf8Encode(text), position(0));
-    await file.sync();
-  } finally {
-    await file.close();
+    await writeSmallFile(deps.disk, `${name}.json`, utf8Encode(text));
+  } catch (error) {
+    // The name of the copy says where it comes from; that it is there matters more.
+    if (!isPressure(error)) throw error;
+    deps.telemetry.log('warn', 'quarantine.no-note', { ...note, copy: `${name}.bin` });
   }
   await deps.disk.syncDirectory(QUARANTINE_DIRECTORY);
 }

@@ -7,9 +7,10 @@ import { BATCH_HEADER_BYTES, BATCH_LENGTH_OVERHEAD, checkBatch } from '../format
 import type { MappedSlice } from '../ports/disk.ts';
 import type { ReadResult } from './contract.ts';
 import { recordDamage, type Fault } from './damage.ts';
+import { isPressure } from './health.ts';
 import type { LogState } from './log-state.ts';
 import { narrowSlice, takeSlice, type Segment, type SegmentMapping } from './segment.ts';
-import { loadForReading, rebuildSegment } from './segment-loader.ts';
+import { loadForReading, mapSegment, rebuildSegment } from './segment-loader.ts';
 import { withFile } from './sealing.ts';
 
 const VERIFY_PIECE_BYTES = 1024 * 1024;
@@ -81,7 +82,8 @@ export class Reader {
     const { facts } = segment;
     if (segment.index === undefined || facts === undefined) return { kind: 'cold' };
     if ((segment.mapped === undefined && segment.sealed) || !segment.index.resident) return { kind: 'cold' };
-    const mapped = segment.map();
+    const mapped = this.mappingOf(segment);
+    if (mapped === undefined) return { kind: 'cold' };
     if (segment.sealed) this.state.cache.touch(segment);
     const hit = segment.boundaryBelow(from);
     const verifiedEnd = Math.min(mapped.verified.verifiedEnd(hit.position), facts.size);
@@ -103,6 +105,16 @@ export class Reader {
       }
       if (length === verifiedEnd - hit.position) return { kind: 'cold' };
       want = Math.max(cut.needs, length * 2);
+    }
+  }
+
+  /** Undefined: too many mappings; `prepare` meets that again, and says so. */
+  private mappingOf(segment: Segment): SegmentMapping | undefined {
+    try {
+      return mapSegment(this.state, segment);
+    } catch (error) {
+      if (isPressure(error)) return undefined;
+      throw error;
     }
   }
 

@@ -404,7 +404,7 @@ async function laterHoldsBatches(state: LogState, segment: Segment): Promise<boo
       const stop = await walkFile(file, state.deps.clock, state.deps.crc32c, from, () => false);
       return stop.position > 0;
     });
-    if (holds) return true;
+    if (holds === true) return true;
   }
   return false;
 }
@@ -412,8 +412,9 @@ async function laterHoldsBatches(state: LogState, segment: Segment): Promise<boo
 async function moveLaterAway(state: LogState, index: number, found: Findings): Promise<void> {
   const later = state.segments.splice(index + 1);
   for (const segment of later) {
+    const bytes =
+      (await withFile(state, segment, async (file) => await nonZeroEnd(state, file, 0, await file.size()))) ?? 0;
     segment.removed = true;
-    const bytes = await withFile(state, segment, async (file) => await nonZeroEnd(state, file, 0, await file.size()));
     await state.health.guard('moving a segment to quarantine failed', async () => {
       if (bytes > 0) await quarantineMove(state.deps, segment.path, 'it lies behind a hole in the log', bytes);
       else await state.deps.disk.unlink(segment.path);

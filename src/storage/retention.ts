@@ -1,7 +1,7 @@
 // Removing the head: by time, by size, or because the owner says so. The log start is durable before a file goes.
 import { offset, type Offset } from '../base/brands.ts';
 import type { CheckpointFile } from './checkpoint-file.ts';
-import { isNotFound } from './health.ts';
+import { isNotFound, isPressure } from './health.ts';
 import type { LogState } from './log-state.ts';
 import type { Preallocator } from './preallocate.ts';
 import { loadFacts } from './segment-loader.ts';
@@ -21,11 +21,14 @@ export class Retention {
   private lastWallMs: number;
   private lastBootMs: number;
   private pausedUntilBootMs = 0;
+  /** The log start is durable up to here. */
+  private recordedStart: Offset;
 
   constructor(state: LogState, checkpoint: CheckpointFile, preallocator: Preallocator) {
     this.state = state;
     this.checkpoint = checkpoint;
     this.preallocator = preallocator;
+    this.recordedStart = state.logStart;
     // A jump before the first look is one, too.
     this.lastWallMs = state.deps.clock.wallMs();
     this.lastBootMs = state.deps.clock.bootMs();
@@ -83,9 +86,10 @@ export class Retention {
   async deleteTo(start: Offset): Promise<void> {
     const { state } = this;
     const to = offset(Math.min(start, state.written));
-    if (to > state.logStart) {
-      state.moveLogStart(to);
+    if (to > state.logStart) state.moveLogStart(to);
+    if (state.logStart > this.recordedStart) {
       await this.checkpoint.recordAgain();
+      this.recordedStart = state.logStart;
     }
     while (state.segments.length > 1) {
       const segment = state.segments[0];
@@ -101,7 +105,6 @@ export class Retention {
     const { disk, telemetry } = state.deps;
     segment.removed = true;
     state.cache.forget(segment);
-    const inUse = (segment.mapped?.refs ?? 0) > 0;
     segment.retireMapping();
     const bytes = segment.facts?.size ?? 0;
     state.metrics.retainedBytes.add(bytes);
@@ -111,13 +114,17 @@ export class Retention {
       for (const suffix of ['index', 'timeindex', 'seal'] as const)
         await unlinkIfThere(disk, sidePath(state, segment, suffix));
       // Bytes that somebody still reads must not be written over.
-      const spare = !inUse && this.preallocator.wantsSpare;
+      const spare = segment.slicesOut.count === 0 && this.preallocator.wantsSpare;
       const target = `${segment.path}.${spare ? 'spare' : 'deleted'}`;
       try {
         await disk.rename(segment.path, target);
       } catch (error) {
         if (isNotFound(error)) return;
-        throw error;
+        if (!isPressure(error)) throw error;
+        // A new name takes room in the directory that is not there.
+        await disk.unlink(segment.path);
+        await disk.syncDirectory(state.directory);
+        return;
       }
       if (spare) this.preallocator.addSpare(target);
       else await disk.unlink(target);

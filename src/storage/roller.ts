@@ -5,6 +5,7 @@ import type { Offset } from '../base/brands.ts';
 import { segmentFileName } from '../format/segment.ts';
 import { syncMarksAt } from '../format/sync-mark.ts';
 import type { Committer } from './committer.ts';
+import { isPressure } from './health.ts';
 import type { LogState } from './log-state.ts';
 import type { OwnerSnapshots } from './owner-snapshot.ts';
 import type { Preallocator, PreparedSegment } from './preallocate.ts';
@@ -58,8 +59,9 @@ export class Roller {
       const next = this.prepared;
       if (next === undefined) return 'no-space';
       this.prepared = undefined;
-      await this.switchTo(next);
-      return 'rolled';
+      if (await this.switchTo(next)) return 'rolled';
+      this.prepared = next;
+      return 'no-space';
     });
   }
 
@@ -84,7 +86,8 @@ export class Roller {
     this.failedAtMs = this.prepared === undefined ? this.state.deps.clock.bootMs() : -1;
   }
 
-  private async switchTo(next: PreparedSegment): Promise<void> {
+  /** False: no room for its name, and nothing has changed. */
+  private async switchTo(next: PreparedSegment): Promise<boolean> {
     const { state } = this;
     const { disk, telemetry } = state.deps;
     const old = state.active;
@@ -93,7 +96,12 @@ export class Roller {
     const path = `${state.directory}/${segmentFileName(base, 'log')}`;
     const snapshot = state.onRoll?.(base);
     if (snapshot !== undefined) await this.snapshots.write(base, snapshot);
-    await state.health.guard('naming a segment failed', () => disk.rename(next.path, path));
+    try {
+      await state.health.guardSpace('naming a segment failed', () => disk.rename(next.path, path));
+    } catch (error) {
+      if (isPressure(error)) return false;
+      throw error;
+    }
     const segment = startSegment(state, base, path, next);
     // Writes may begin; whoever waits for durability waits for the name too.
     segment.named = state.health.guard('directory fsync after a roll failed', () =>
@@ -107,12 +115,13 @@ export class Roller {
     state.segments.push(segment);
     state.metrics.rolls.add(1);
     telemetry.log('debug', 'log.rolled', { directory: state.directory, baseOffset: base });
-    state.runInBackground(async () => {
+    state.runWhenThereIsRoom(async () => {
       await this.committer.syncSegmentEnd(old);
       // Sealing takes the sync marks away: the checkpoint says what they said.
       await this.committer.settleCheckpoint();
       await sealSegment(state, old);
     });
+    return true;
   }
 }
 

@@ -3,7 +3,7 @@ import { position } from '../base/brands.ts';
 import { encodeSeal } from '../format/seal.ts';
 import { segmentFileName, type SegmentSuffix } from '../format/segment.ts';
 import type { DiskFile } from '../ports/disk.ts';
-import { isPressure } from './health.ts';
+import { isNotFound, isPressure } from './health.ts';
 import type { LogState } from './log-state.ts';
 import type { Segment } from './segment.ts';
 import { writeSmallFile } from './small-file.ts';
@@ -77,19 +77,34 @@ export function sidePath(state: LogState, segment: Segment, suffix: SegmentSuffi
   return `${state.directory}/${segmentFileName(segment.baseOffset, suffix)}`;
 }
 
-/** A handle of its own: whoever walks a file is not disturbed by the one who closes the segment's. */
+/**
+ * For reading, with a handle of its own: whoever walks a file is not disturbed by the one who closes the segment's. Undefined:
+ * the segment was removed meanwhile. Pressure is thrown on.
+ */
+export async function openSegment(state: LogState, segment: Segment): Promise<DiskFile | undefined> {
+  try {
+    return await state.health.guardMissing('opening a segment failed', () =>
+      state.deps.disk.open(segment.path, 'read'),
+    );
+  } catch (error) {
+    if (!isNotFound(error)) throw error;
+    if (segment.removed) return undefined;
+    return state.health.fail('opening a segment failed', error, { directory: state.directory });
+  }
+}
+
+/** Undefined: the segment was removed meanwhile. Pressure is thrown on. */
 export async function withFile<Result>(
   state: LogState,
   segment: Segment,
   use: (file: DiskFile) => Promise<Result>,
-): Promise<Result> {
-  const file = await state.health.guardSpace('opening a segment failed', () =>
-    state.deps.disk.open(segment.path, 'read'),
-  );
+): Promise<Result | undefined> {
+  const file = await openSegment(state, segment);
+  if (file === undefined) return undefined;
   try {
-    return await state.health.guard('reading a segment failed', () => use(file));
+    return await state.health.guardSpace('reading a segment failed', () => use(file));
   } finally {
-    await file.close();
+    await state.health.guard('closing a segment failed', () => file.close());
   }
 }
 

@@ -9,8 +9,8 @@ import { walkFile, type WalkedBatch, type WalkFrom } from './file-walk.ts';
 import { isPressure } from './health.ts';
 import type { LogState } from './log-state.ts';
 import { MappedIndex } from './mapped-index.ts';
-import { sidePath, withFile, writeDerivedFiles } from './sealing.ts';
-import { emptyFacts, type Segment } from './segment.ts';
+import { openSegment, sidePath, withFile, writeDerivedFiles } from './sealing.ts';
+import { emptyFacts, type Segment, type SegmentMapping } from './segment.ts';
 import { SegmentIndex } from './segment-index.ts';
 import { readSmallFile } from './small-file.ts';
 
@@ -27,24 +27,20 @@ export async function loadFacts(state: LogState, segment: Segment): Promise<void
 
 export async function readSeal(state: LogState, segment: Segment): Promise<Seal | undefined> {
   const { deps, health } = state;
-  const bytes = await health.guard('reading a seal failed', () =>
+  const bytes = await health.guardSpace('reading a seal failed', () =>
     readDerived(deps.disk, sidePath(state, segment, 'seal'), SEAL_BYTES_MAX),
   );
   const decoded = bytes === undefined ? undefined : decodeSeal(bytes, deps.crc32c);
   const seal = decoded?.ok === true ? decoded.value : undefined;
   if (seal === undefined || seal.baseOffset !== segment.baseOffset || seal.nextOffset !== segment.nextOffset)
     return undefined;
-  const file = await health
-    .guardSpace('opening a segment failed', () => deps.disk.open(segment.path, 'read'))
-    .catch((error: unknown) => {
-      if (segment.removed) return undefined;
-      throw error;
-    });
+  const file = await openSegment(state, segment);
   if (file === undefined) return undefined;
   try {
-    return (await file.size()) >= seal.facts.size ? seal : undefined;
+    const size = await health.guard('looking at a segment failed', () => file.size());
+    return size >= seal.facts.size ? seal : undefined;
   } finally {
-    await file.close();
+    await health.guard('closing a segment failed', () => file.close());
   }
 }
 
@@ -76,22 +72,29 @@ export async function loadForReading(state: LogState, segment: Segment): Promise
   }
   if (segment.mapped === undefined) {
     if (segment.file === undefined) await mapSealed(state, segment);
-    else segment.map();
+    else mapSegment(state, segment);
   }
   if (segment.sealed && segment.mapped !== undefined) state.cache.touch(segment);
 }
 
 async function mapSealed(state: LogState, segment: Segment): Promise<void> {
-  let file: DiskFile;
+  const file = await openSegment(state, segment);
+  if (file === undefined) return;
   try {
-    file = await state.deps.disk.open(segment.path, 'read');
-  } catch (error) {
-    if (segment.removed) return;
-    if (isPressure(error)) throw error;
-    state.health.fail('opening a segment failed', error);
+    if (!segment.removed) mapSegment(state, segment, file);
+  } finally {
+    await state.health.guard('closing a segment failed', () => file.close());
   }
-  if (!segment.removed) segment.map(file);
-  await state.health.guard('closing a segment failed', () => file.close());
+}
+
+/** Pressure, which is too many mappings, is thrown on. */
+export function mapSegment(state: LogState, segment: Segment, reading?: DiskFile): SegmentMapping {
+  try {
+    return segment.map(reading);
+  } catch (error) {
+    if (!(error instanceof DiskError) || isPressure(error)) throw error;
+    return state.health.fail('mapping a segment failed', error, { directory: state.directory });
+  }
 }
 
 async function loadIndex(state: LogState, segment: Segment): Promise<void> {
@@ -123,7 +126,7 @@ async function mapIndexFiles(state: LogState, segment: Segment): Promise<boolean
 export async function loadIndexFiles(state: LogState, segment: Segment, size: number): Promise<boolean> {
   const { deps, health } = state;
   const bytesMax = size + OFFSET_ENTRY_BYTES;
-  const [offsets, times] = await health.guard('reading an index failed', async () => [
+  const [offsets, times] = await health.guardSpace('reading an index failed', async () => [
     await readDerived(deps.disk, sidePath(state, segment, 'index'), bytesMax),
     await readDerived(deps.disk, sidePath(state, segment, 'timeindex'), bytesMax * 2),
   ]);
@@ -156,7 +159,7 @@ async function rebuildOnce(state: LogState, segment: Segment, keepSeal: boolean)
   state.metrics.indexRebuilds.add(1);
   state.deps.telemetry.log('info', 'log.index-rebuilt', { directory: state.directory, baseOffset: segment.baseOffset });
   const intact = await withFile(state, segment, (file) => walkSegment(state, segment, file));
-  if (segment.removed) return;
+  if (segment.removed || intact === undefined) return;
   // The checksum of a damaged segment is left open: no seal may call its bytes good.
   if (segment.sealed && !(intact && keepSeal)) await writeDerivedFiles(state, segment);
 }

@@ -41,6 +41,8 @@ export interface SegmentMapping {
   readonly mapping: Mapping;
   readonly verified: PositionRanges;
   refs: number;
+  /** Of the segment: shared by all its mappings, retired ones too. */
+  readonly slicesOut: { count: number };
   retired: boolean;
   /** Bytes read through it since it was last asked to forget them. */
   readBytes: number;
@@ -61,6 +63,8 @@ export class Segment {
   /** The append handle: open from the segment's first day until it is sealed. Whoever reads has a handle of his own. */
   file: DiskFile | undefined;
   mapped: SegmentMapping | undefined;
+  /** Slices that readers hold, of this mapping and of those before it: the file must not be written over. */
+  readonly slicesOut: { count: number } = { count: 0 };
   /** The file may be longer than its data: preallocated, or with the tail of an earlier life. */
   padded: boolean;
   /** Resolves once the file's name survives a power cut. */
@@ -138,7 +142,8 @@ export class Segment {
       const bytes = this.sealed ? this.size : this.capacity;
       const verified = new PositionRanges();
       if (!this.sealed) verified.add(this.appendedFrom, this.size);
-      this.mapped = { mapping: file.map(bytes), verified, refs: 0, retired: false, readBytes: 0 };
+      const { slicesOut } = this;
+      this.mapped = { mapping: file.map(bytes), verified, refs: 0, slicesOut, retired: false, readBytes: 0 };
     }
     return this.mapped;
   }
@@ -176,6 +181,7 @@ export function narrowSlice(whole: MappedSlice, from: number, to: number): Mappe
 
 function countedSlice(mapped: SegmentMapping, native: MappedSlice, view: Uint8Array): MappedSlice {
   mapped.refs += 1;
+  mapped.slicesOut.count += 1;
   // Once released, the view has no length any more.
   const size = view.length;
   let released = false;
@@ -188,6 +194,7 @@ function countedSlice(mapped: SegmentMapping, native: MappedSlice, view: Uint8Ar
       released = true;
       native.release();
       mapped.refs -= 1;
+      mapped.slicesOut.count -= 1;
       mapped.readBytes += size;
       if (mapped.retired && mapped.refs === 0) mapped.mapping.unmap();
       else if (mapped.readBytes >= READ_BYTES_KEPT) {

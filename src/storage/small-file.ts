@@ -3,18 +3,26 @@ import { position } from '../base/brands.ts';
 import type { Disk } from '../ports/disk.ts';
 import { isNotFound } from './health.ts';
 
-/** Replaces `path`. The content is durable before the name changes; the name is after `syncDirectory` by the caller. */
+/**
+ * Replaces `path`. The content is durable before the name changes; the name is after `syncDirectory` by the caller. On an error
+ * the old content stays, and no half-written file takes up room.
+ */
 export async function writeSmallFile(disk: Disk, path: string, bytes: Uint8Array): Promise<void> {
   const temporary = `${path}.tmp`;
   await unlinkIfThere(disk, temporary);
-  const file = await disk.open(temporary, 'create');
   try {
-    if (bytes.length > 0) await file.writeSlow(bytes, position(0));
-    await file.sync();
-  } finally {
-    await file.close();
+    const file = await disk.open(temporary, 'create');
+    try {
+      if (bytes.length > 0) await file.writeSlow(bytes, position(0));
+      await file.sync();
+    } finally {
+      await file.close();
+    }
+    await disk.rename(temporary, path);
+  } catch (error) {
+    await unlinkIfThere(disk, temporary).catch(() => false);
+    throw error;
   }
-  await disk.rename(temporary, path);
 }
 
 /** Undefined: there is no such file, or it is larger than `bytesMax`. */

@@ -29,7 +29,7 @@ export async function truncateLog(parts: TruncationParts, to: Offset): Promise<O
   const { state, committer, checkpoint, snapshots } = parts;
   if (to >= state.logEnd) return state.logEnd;
   assert(to >= state.logStart, `truncation to ${String(to)}, below the log start ${String(state.logStart)}`);
-  await committer.quiesce();
+  await committer.hold();
   // A write that waits for a sync of the checkpoint would join the old recovery point to the epochs of the log that was cut.
   await checkpoint.settle();
   const index = Math.max(0, state.segmentIndexAt(to));
@@ -38,11 +38,13 @@ export async function truncateLog(parts: TruncationParts, to: Offset): Promise<O
   await loadFacts(state, segment);
   const cut = await findCut(state, segment, to);
   if (cut.offset < state.logStart) return await emptyLog(parts, index);
-  state.cutTo(cut.offset);
+  // What needs room comes first: without it nothing has changed.
+  await keepTail(state, segment, cut);
   // Lowered before anything goes: a crash in between finds a recovery point that is true.
   if (state.synced >= cut.offset)
     await checkpoint.recordTwice(cut.offset, { baseOffset: segment.baseOffset, size: cut.position });
   else await checkpoint.recordAgain();
+  state.cutTo(cut.offset);
   await snapshots.truncate(cut.offset);
   for (const later of state.segments.splice(index + 1).toReversed()) await moveAway(state, later);
   await clearTail(state, segment, cut);
@@ -53,13 +55,13 @@ export async function truncateLog(parts: TruncationParts, to: Offset): Promise<O
 /** The log begins inside the batch that is cut: nothing of it stays, and it goes on at its start in a new segment. */
 async function emptyLog({ state, committer, checkpoint, snapshots }: TruncationParts, index: number): Promise<Offset> {
   const end = state.logStart;
+  await checkpoint.recordTwice(end, { baseOffset: end, size: 0 });
   state.cutTo(end);
   state.advanceSynced(end);
-  await checkpoint.recordTwice(end, { baseOffset: end, size: 0 });
   await snapshots.truncate(end);
   for (const later of state.segments.splice(index + 1).toReversed()) await moveAway(state, later);
   const old = state.segments.slice();
-  await startActive(state, end);
+  await state.untilThereIsRoom('creating a segment failed', () => startActive(state, end));
   state.segments.splice(0, old.length);
   for (const segment of old) await moveAway(state, segment);
   committer.truncated();
@@ -95,7 +97,7 @@ async function findCut(state: LogState, segment: Segment, to: Offset): Promise<C
     facts.size = at + bytes.length;
     return true;
   };
-  return await withFile(state, segment, async (file) => {
+  const cut = await withFile(state, segment, async (file): Promise<CutPlace> => {
     let from: WalkFrom = { ...history, position: 0, offset: segment.baseOffset, epochAtLeast: -1 };
     for (;;) {
       const stop = await walkFile(file, state.deps.clock, state.deps.crc32c, from, visit);
@@ -114,6 +116,8 @@ async function findCut(state: LogState, segment: Segment, to: Offset): Promise<C
       from = { ...history, position: resync.position, offset: resync.offset, epochAtLeast: stop.epoch };
     }
   });
+  assert(cut !== undefined, 'a segment is not removed while it is being cut');
+  return cut;
 }
 
 function noteFacts(facts: SegmentFacts, header: BatchHeader): void {
@@ -131,15 +135,25 @@ async function moveAway(state: LogState, segment: Segment): Promise<void> {
   segment.removed = true;
   state.cache.forget(segment);
   segment.retireMapping();
-  await state.health.guard('moving a segment to quarantine failed', async () => {
+  await state.untilThereIsRoom('moving a segment to quarantine failed', async () => {
     const bytes = segment.facts?.size ?? 0;
     await segment.close();
-    if (bytes === 0 && segment.facts !== undefined) await state.deps.disk.unlink(segment.path);
+    if (bytes === 0 && segment.facts !== undefined) await unlinkIfThere(state.deps.disk, segment.path);
     else await quarantineMove(state.deps, segment.path, 'truncated', bytes);
     for (const suffix of ['index', 'timeindex', 'seal'] as const)
       await unlinkIfThere(state.deps.disk, sidePath(state, segment, suffix));
     await state.deps.disk.syncDirectory(state.directory);
   });
+}
+
+/** What is going to be cut is copied to quarantine. */
+async function keepTail(state: LogState, segment: Segment, cut: CutPlace): Promise<void> {
+  const { size } = segment;
+  if (size <= cut.position) return;
+  await withFile(state, segment, (file) =>
+    quarantineBytes(state.deps, file, cut.position, size, `truncated to offset ${String(cut.offset)}`),
+  );
+  state.metrics.quarantinedBytes.add(size - cut.position);
 }
 
 async function clearTail(state: LogState, segment: Segment, cut: CutPlace): Promise<void> {
@@ -148,10 +162,9 @@ async function clearTail(state: LogState, segment: Segment, cut: CutPlace): Prom
   if (cut.gap) segment.sealed = true;
   const wasSealed = segment.sealed;
   if (size > cut.position) {
-    await state.health.guard('truncating a segment failed', async () => {
+    await state.untilThereIsRoom('truncating a segment failed', async () => {
       const file = await state.deps.disk.open(segment.path, 'write');
       try {
-        await quarantineBytes(state.deps, file, cut.position, size, `truncated to offset ${String(cut.offset)}`);
         // Cleared and not cut off: somebody may still hold a slice of the mapping.
         await file.writeZeros(position(cut.position), size - cut.position);
         await clearSyncMarks(segment, file);
@@ -160,7 +173,6 @@ async function clearTail(state: LogState, segment: Segment, cut: CutPlace): Prom
         await file.close();
       }
     });
-    state.metrics.quarantinedBytes.add(size - cut.position);
   }
   segment.mapped?.verified.cut(cut.position);
   if (segment.synced.offset > cut.offset) segment.synced = { offset: cut.offset, position: cut.position };
@@ -185,7 +197,7 @@ async function clearTail(state: LogState, segment: Segment, cut: CutPlace): Prom
     return;
   }
   if (cut.position > 0 || cut.gap) {
-    await startActive(state, cut.offset);
+    await state.untilThereIsRoom('creating a segment failed', () => startActive(state, cut.offset));
     return;
   }
   // Nothing of it stays: it is active again, under the same name.
@@ -195,5 +207,5 @@ async function clearTail(state: LogState, segment: Segment, cut: CutPlace): Prom
   segment.padded = true;
   if (segment.marks === undefined) segment.capacity = Math.max(state.config.segmentBytes, size);
   if (segment.file === undefined)
-    await state.health.guard('opening a segment failed', () => segment.open(state.deps.disk));
+    await state.untilThereIsRoom('opening a segment failed', () => segment.open(state.deps.disk));
 }

@@ -50,6 +50,7 @@ export class Writer {
   private draining: Promise<void> | undefined;
   private quickWrites = QUICK_WRITES_TO_RECOVER;
   private held = false;
+  private finishing = false;
   private cutting: Promise<void> | undefined;
   private roomWaiters: (() => void)[] = [];
 
@@ -65,6 +66,7 @@ export class Writer {
     const first = batches[0];
     assert(first !== undefined && first.at === 0, 'an append starts with a batch');
     const waiting = this.waitingBytes;
+    if (this.finishing) return { ok: false, code: 'STORAGE_FAILED' };
     if (this.held || waiting > 2 * state.config.unsyncedBytesMax) return { ok: false, code: 'THROTTLED' };
     if (this.cutting !== undefined || this.roller.full(bytes.length)) return this.refuseFull();
     const placed = this.place(bytes, batches, epoch);
@@ -94,24 +96,46 @@ export class Writer {
     this.held = true;
     if (this.draining !== undefined) await this.draining;
     if (this.cutting !== undefined) await this.cutting;
+    this.drop();
+  }
+  release(): void {
+    this.held = false;
+  }
+  /**
+   * No append is accepted any more. What was accepted is written while there is room for it; false: some of it waited for room
+   * and was dropped. It was never answered.
+   */
+  async finish(): Promise<boolean> {
+    this.finishing = true;
+    await this.drained();
+    return !this.drop();
+  }
+  /** True when it dropped a batch. */
+  private drop(): boolean {
+    const dropped = this.queue;
     this.queue = [];
     this.queuedBytes = 0;
     this.state.logEnd = this.state.written;
     this.state.epochs.truncate(this.state.written);
-  }
-  release(): void {
-    this.held = false;
+    // Whoever waits for a roll waits for what can come true another time.
+    for (const item of dropped) if (item.roll) item.written?.();
+    this.madeRoom();
+    return dropped.some((item) => !item.roll);
   }
   /** Everything accepted so far has reached the kernel. */
   async drained(): Promise<void> {
     while (this.draining !== undefined) await this.draining;
   }
-  /** Closes the active segment behind what was accepted so far. */
+  /** Closes the active segment behind what was accepted so far; left undone when the disk has no room for another one. */
   roll(): Promise<void> {
     return new Promise<void>((resolve) => {
       this.queue.push({ bytes: new Uint8Array(0), batches: [], roll: true, written: resolve });
       this.startDraining();
     });
+  }
+  /** Appends wait for the disk. */
+  get isBusy(): boolean {
+    return this.queue.length > 0;
   }
   get waitingBytes(): number {
     // Under `never` what the kernel has is the kernel's to bound.
@@ -263,15 +287,16 @@ export class Writer {
     for (;;) {
       state.health.check();
       if (await this.tryQueued(run)) return true;
-      if (this.held || state.closed) return false;
-      await this.pause(SPACE_RETRY_MS);
+      if (this.held || this.finishing || state.closed) return false;
+      await state.pause(SPACE_RETRY_MS);
     }
   }
 
   private async tryQueued(run: Queued): Promise<boolean> {
     const { state } = this;
     const mustRoll = run.roll ? state.active.size > 0 : !fits(state.active, run.bytes.length) && state.active.size > 0;
-    if (mustRoll && (await this.roller.roll()) === 'no-space') return false;
+    // A roll that somebody asked for is for making room: waiting for room with it would help nobody.
+    if (mustRoll && (await this.roller.roll()) === 'no-space') return run.roll;
     if (run.roll) return true;
     if (!(await this.writeInto(state.active, run))) return false;
     this.wrote(state.active, run);
@@ -300,12 +325,6 @@ export class Writer {
     if (tookMs > SLOW_WRITE_MS) this.quickWrites = 0;
     else if (tookMs <= QUICK_WRITE_MS) this.quickWrites += 1;
     return true;
-  }
-
-  private pause(ms: number): Promise<void> {
-    return new Promise((resolve) => {
-      this.state.deps.clock.setTimer(ms, resolve);
-    });
   }
 
   private wrote(segment: Segment, run: Run): void {
