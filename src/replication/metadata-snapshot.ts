@@ -83,10 +83,15 @@ export class MetadataSnapshots {
     this.intact = [...this.intact.filter((each) => each !== index), index].slice(-SNAPSHOTS_KEPT);
     for (const old of Array.from(this.present)) {
       if (this.intact.includes(old)) continue;
-      await this.health.guard('removing a metadata snapshot failed', () =>
-        unlinkIfThere(this.deps.disk, this.path(old)),
-      );
-      this.present.delete(old);
+      try {
+        await this.health.guardSpace('removing a metadata snapshot failed', () =>
+          unlinkIfThere(this.deps.disk, this.path(old)),
+        );
+        this.present.delete(old);
+      } catch (error) {
+        // It goes with the next one.
+        if (!isPressure(error)) throw error;
+      }
     }
     return true;
   }

@@ -437,8 +437,9 @@ export class PartitionReplica implements Replica {
       const checked = checkBatch(bytes, 0, deps.crc32c);
       assert(checked.ok, 'what was encoded just now is a batch');
       if (!log.append(bytes, [{ at: 0, size: checked.size, header: checked.header }], epoch).ok) return;
-      await log.sync();
     }
+    // Of an earlier try it may still wait for room: neither a start nor a stop waits with it.
+    if (!(await log.syncUnlessFull())) return;
     if (epoch === this.leaderEpoch) this.begun = epoch;
   }
 }

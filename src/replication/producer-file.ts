@@ -8,7 +8,7 @@ import { readSmallFile, unlinkIfThere, writeSmallFile } from '../storage/small-f
 const NAME = 'producers';
 const BYTES_MAX = 64 * 1024 * 1024;
 
-/** Undefined: there is none, or the log was not stopped cleanly. Gone when it resolves. */
+/** Undefined: there is none, or the log was not stopped cleanly. Gone when it resolves. Throws pressure on. */
 export async function takeProducerFile(
   deps: StorageDeps,
   health: Health,
@@ -16,7 +16,7 @@ export async function takeProducerFile(
 ): Promise<Uint8Array | undefined> {
   if (log.recovery.kind === 'created') return undefined;
   const path = `${log.directory}/${NAME}`;
-  return await health.guard('reading the remembered producers failed', async () => {
+  return await health.guardSpace('reading the remembered producers failed', async () => {
     const bytes = log.recovery.kind === 'clean' ? await readSmallFile(deps.disk, path, BYTES_MAX) : undefined;
     // That it is gone need not be durable: it would be found again only after an unclean stop, and not be used.
     await unlinkIfThere(deps.disk, path);

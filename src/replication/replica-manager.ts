@@ -233,9 +233,17 @@ export class ReplicaManager implements Replicas {
       await replica?.closeLog(false);
     }
     held.replicas.length = 0;
-    for (let partition = 0; partition < partitions; partition += 1)
-      await this.options.store.removePartition(held.topicId, partition);
-    this.held.delete(held.topicId);
+    try {
+      for (let partition = 0; partition < partitions; partition += 1)
+        await this.options.store.removePartition(held.topicId, partition);
+      this.held.delete(held.topicId);
+    } catch (error) {
+      if (!isPressure(error)) throw error;
+      const { clock, telemetry } = this.options.deps;
+      held.retryAtMs = clock.bootMs() + held.retryMs;
+      held.retryMs = Math.min(2 * held.retryMs, OPEN_RETRY_MS_MAX);
+      telemetry.log('warn', 'replica.not-removed', { topicId: held.topicId, reason: String(error) });
+    }
   }
 
   /** Directories of topics that were deleted are removed; those that metadata has never heard of are set aside and reported. */

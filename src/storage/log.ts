@@ -208,6 +208,12 @@ export class PartitionLog {
     await this.writer.drained();
     await this.committer.sync();
   }
+  /** The same; false as soon as the disk has no room for some of it: that is written later, when there is. */
+  async syncUnlessFull(): Promise<boolean> {
+    if (!(await this.writer.drainedUnlessStuck())) return false;
+    await this.committer.sync();
+    return true;
+  }
   /** Synchronous when the bytes are in memory and verified; otherwise 'cold'. */
   read(from: Offset, maxBytes: number, upTo: Offset): ReadResult {
     return this.reader.read(from, maxBytes, upTo);

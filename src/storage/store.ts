@@ -183,21 +183,26 @@ export class Store {
     return found;
   }
 
-  /** Moves a directory that metadata does not know to quarantine; never deletes. */
+  /** Moves a directory that metadata does not know to quarantine; never deletes. Left to the next start under pressure. */
   async setAside(directory: string, reason: string): Promise<void> {
     this.checkClosed(directory);
-    await this.health.guard('setting a directory aside failed', async () => {
-      const copy = await quarantineMove(this.deps, directory, reason, 0);
-      await this.deps.disk.syncDirectory(parentOf(directory));
-      this.deps.telemetry.log('warn', 'store.set-aside', { directory, reason, copy });
-    });
+    try {
+      await this.health.guardSpace('setting a directory aside failed', async () => {
+        const copy = await quarantineMove(this.deps, directory, reason, 0);
+        await this.deps.disk.syncDirectory(parentOf(directory));
+        this.deps.telemetry.log('warn', 'store.set-aside', { directory, reason, copy });
+      });
+    } catch (error) {
+      if (!isPressure(error)) throw error;
+      this.deps.telemetry.log('warn', 'store.not-set-aside', { directory, reason: String(error) });
+    }
   }
 
-  /** Removes the files of a partition whose topic was deleted. The log must be closed. Safe to repeat. */
+  /** Removes the files of a partition whose topic was deleted. The log must be closed. Safe to repeat, as after pressure, which is thrown on. */
   async removePartition(topicId: string, partition: number): Promise<void> {
     const directory = this.partitionDirectory(topicId, partition);
     this.checkClosed(directory);
-    await this.health.guard('removing a partition failed', async () => {
+    await this.health.guardSpace('removing a partition failed', async () => {
       const doomed = `${directory}.deleted`;
       if (await this.deps.disk.exists(directory)) {
         await this.deps.disk.rename(directory, doomed);

@@ -53,6 +53,9 @@ export class Writer {
   private finishing = false;
   private cutting: Promise<void> | undefined;
   private roomWaiters: (() => void)[] = [];
+  /** The disk had no room for what is next in the queue. */
+  private isStuck = false;
+  private stuckWaiters: (() => void)[] = [];
 
   constructor(state: LogState, committer: Committer, roller: Roller) {
     this.state = state;
@@ -125,6 +128,14 @@ export class Writer {
   /** Everything accepted so far has reached the kernel. */
   async drained(): Promise<void> {
     while (this.draining !== undefined) await this.draining;
+  }
+  /** The same; false as soon as the disk has no room for some of it, which goes on waiting. */
+  async drainedUnlessStuck(): Promise<boolean> {
+    while (this.draining !== undefined) {
+      if (this.isStuck) return false;
+      await Promise.race([this.draining, new Promise<void>((resolve) => this.stuckWaiters.push(resolve))]);
+    }
+    return true;
   }
   /** Closes the active segment behind what was accepted so far; left undone when the disk has no room for another one. */
   roll(): Promise<void> {
@@ -278,6 +289,7 @@ export class Writer {
     } finally {
       // In the same turn in which the queue was found empty: whoever is woken by the last item may queue another.
       this.draining = undefined;
+      this.setStuck(false);
     }
   }
 
@@ -286,10 +298,20 @@ export class Writer {
     const { state } = this;
     for (;;) {
       state.health.check();
-      if (await this.tryQueued(run)) return true;
+      const isDone = await this.tryQueued(run);
+      this.setStuck(!isDone);
+      if (isDone) return true;
       if (this.held || this.finishing || state.closed) return false;
       await state.pause(SPACE_RETRY_MS);
     }
+  }
+
+  private setStuck(isStuck: boolean): void {
+    this.isStuck = isStuck;
+    if (this.stuckWaiters.length === 0) return;
+    const waiters = this.stuckWaiters;
+    this.stuckWaiters = [];
+    for (const resolve of waiters) resolve();
   }
 
   private async tryQueued(run: Queued): Promise<boolean> {

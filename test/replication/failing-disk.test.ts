@@ -91,4 +91,83 @@ describe('a failing disk', () => {
     });
     expect(node.fatals).toEqual([]);
   });
+
+  test('a full disk when the epoch is to begin in a new segment: the node starts, reads, stops, and writes when there is room', async () => {
+    const size = batchOf(['z'.repeat(200)]).length;
+    // Five batches leave no room in their segment for the first one of an epoch.
+    const node = new SimNode(1, { segmentBytes: 5 * size + 10 });
+    await node.start();
+    await node.run(async () => {
+      await node.createTopic();
+      for (let index = 0; index < 5; index += 1) await produce(node.replica(), batchOf(['z'.repeat(200)]));
+    });
+    const full = { operation: 'write', path: /^topics\/.*\.log$/, kind: 'no-space', times: 1_000_000 } as const;
+    node.kill();
+    node.disk.inject(full);
+    await node.start();
+    await node.scheduler.run(node.scheduler.nowMs + 1000);
+    node.now.replicas.tick();
+    await node.run(async () => {
+      expect(await readAll(node.replica())).toHaveLength(5);
+      expect((await produce(node.replica(), batchOf(['refused']))).ok).toBe(false);
+    });
+    await node.stop();
+    node.disk.inject(full);
+    await node.start();
+    await node.stop();
+    await node.start();
+    const undo = node.disk.inject(full);
+    node.kill();
+    undo();
+    await node.start();
+    await node.run(async () => {
+      expect(await produce(node.replica(), batchOf(['after']))).toMatchObject({ ok: true });
+    });
+    await node.stop();
+    expect(node.fatals).toEqual([]);
+  });
+
+  test('no descriptors while a topic is opened or deleted: it is tried again, and nothing is left behind', async () => {
+    for (const operation of ['open', 'rename', 'unlink', 'readdir'] as const) {
+      const node = new SimNode();
+      await node.start();
+      await node.run(() => node.createTopic());
+      await node.run(() => produce(node.replica(), batchOf(['x'])));
+      await node.stop();
+      // A start that cannot even list its topics says so and ends.
+      if (operation === 'readdir') await node.start();
+      const undo = node.disk.inject({ operation, path: /^topics\//, kind: 'too-many-files', times: 1_000_000 });
+      if (operation !== 'readdir') await node.start();
+      await node.run(() => node.now.metadata.propose({ kind: 'DeleteTopic', topicId: TOPIC }));
+      await node.scheduler.run(node.scheduler.nowMs + 1000);
+      undo();
+      for (let round = 0; round < 100; round += 1) {
+        node.now.replicas.tick();
+        await node.scheduler.run(node.scheduler.nowMs + 1000);
+      }
+      expect(await node.run(() => node.disk.readDirectory('topics'))).toEqual([]);
+      await node.stop();
+      expect(node.fatals).toEqual([]);
+    }
+  });
+
+  test('a full disk when a stray directory is to be set aside: the node starts, and sets it aside the next time', async () => {
+    const node = new SimNode();
+    await node.start();
+    await node.stop();
+    const stray = `topics/${'a'.repeat(32)}/0`;
+    await node.run(async () => {
+      await node.disk.makeDirectory(`topics/${'a'.repeat(32)}`);
+      await node.disk.makeDirectory(stray);
+    });
+    const undo = node.disk.inject({ operation: 'rename', path: /^topics\//, kind: 'no-space', times: 1_000_000 });
+    await node.start();
+    expect(await node.run(() => node.disk.exists(stray))).toBe(true);
+    await node.stop();
+    undo();
+    await node.start();
+    expect(await node.run(() => node.disk.exists(stray))).toBe(false);
+    await node.stop();
+    expect(node.fatals).toEqual([]);
+  });
 });
