@@ -283,48 +283,42 @@ describe('what is known after a restart', () => {
     expect(log.damaged).toEqual([{ from: 0, to: 1 }]);
   });
 
-  test('an intact batch inside a damaged one is never taken for the place where the log goes on', async () => {
-    const big: LogConfig = { ...SMALL, segmentBytes: 1 << 20 };
-    for (const inner of [4, 5, 8]) {
-      // In the length of the outer batch, in its checksum, and in its records before the image.
-      for (const at of [11, 17, 64]) {
-        for (const how of ['clean', 'power'] as const) {
-          for (const hasIndex of [true, false]) {
-            const what = `image of ${String(inner)}, damage at ${String(at)}, ${how}, index ${String(hasIndex)}`;
-            const machine = new Machine(21);
-            let log = await machine.open(big);
-            await fill(machine, log, 3);
-            const outer = batch({ bytes: 400 });
-            outer.set(batch({ baseOffset: inner, fill: 0x7a }), 100);
-            writeU32(outer, 17, crc32cTable(outer.subarray(21)));
-            await machine.run(() => appendWritten(log, outer));
-            await fill(machine, log, 10);
-            if (how === 'clean') await machine.run(() => log.close({ clean: true }));
-            else {
-              await machine.scheduler.run(machine.scheduler.nowMs + 10_000);
-              machine.powerCut('keep-all');
-            }
-            await damageFile(machine, `${FIRST}.log`, 3 * 101 + at, 4);
-            if (!hasIndex && how === 'clean')
-              for (const suffix of ['index', 'timeindex'])
-                await machine.run(() => machine.disk.unlink(`${DIRECTORY}/${FIRST}.${suffix}`));
-            log = await machine.open(big, how === 'clean');
-            const all = await machine.run(() => readAll(log));
-            expect(
-              all.batches.map((each) => each.baseOffset),
-              what,
-            ).toEqual([0, 1, 2, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13]);
-            expect(
-              all.batches.every((each) => each.bytes[61] !== 0x7a),
-              what,
-            ).toBe(true);
-            expect(all.damaged, what).toEqual([{ from: 3, to: 4 }]);
-            expect(log.logEndOffset).toBe(14);
-          }
-        }
+  // In the length of the outer batch, in its checksum, and in its records before the image.
+  const places = [11, 17, 64].flatMap((at) => [4, 5, 8].map((inner) => ({ at, inner })));
+  const ends = [
+    { how: 'clean', hasIndex: true },
+    { how: 'clean', hasIndex: false },
+    { how: 'power', hasIndex: true },
+  ] as const;
+  test.for(places.flatMap((place) => ends.map((end) => ({ ...place, ...end }))))(
+    'an intact batch inside a damaged one is never taken for the place where the log goes on: %o',
+    async ({ at, inner, how, hasIndex }) => {
+      const big: LogConfig = { ...SMALL, segmentBytes: 1 << 20 };
+      const machine = new Machine(21);
+      let log = await machine.open(big);
+      await fill(machine, log, 3);
+      const outer = batch({ bytes: 400 });
+      outer.set(batch({ baseOffset: inner, fill: 0x7a }), 100);
+      writeU32(outer, 17, crc32cTable(outer.subarray(21)));
+      await machine.run(() => appendWritten(log, outer));
+      await fill(machine, log, 10);
+      if (how === 'clean') await machine.run(() => log.close({ clean: true }));
+      else {
+        await machine.scheduler.run(machine.scheduler.nowMs + 10_000);
+        machine.powerCut('keep-all');
       }
-    }
-  });
+      await damageFile(machine, `${FIRST}.log`, 3 * 101 + at, 4);
+      if (!hasIndex)
+        for (const suffix of ['index', 'timeindex'])
+          await machine.run(() => machine.disk.unlink(`${DIRECTORY}/${FIRST}.${suffix}`));
+      log = await machine.open(big, how === 'clean');
+      const all = await machine.run(() => readAll(log));
+      expect(all.batches.map((each) => each.baseOffset)).toEqual([0, 1, 2, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13]);
+      expect(all.batches.every((each) => each.bytes[61] !== 0x7a)).toBe(true);
+      expect(all.damaged).toEqual([{ from: 3, to: 4 }]);
+      expect(log.logEndOffset).toBe(14);
+    },
+  );
 
   test('a truncation behind damage keeps what is good below it, and leaves the damage told', async () => {
     const machine = new Machine(13);
