@@ -102,11 +102,18 @@ export interface RetryEvent {
   readonly pauseMs: number;
 }
 
+export interface ProducerHeader {
+  readonly key: string;
+  readonly value: string | Uint8Array | null;
+}
+/** By name, or as a list where their order counts or a name occurs more than once. Strings travel as UTF-8. */
+export type ProducerHeaders = Readonly<Record<string, string | Uint8Array | null>> | readonly ProducerHeader[];
+
 export interface ProducerRecord {
   /** Strings travel as UTF-8. */
   readonly key?: string | Uint8Array | null;
   readonly value: string | Uint8Array | null;
-  readonly headers?: Readonly<Record<string, string | Uint8Array | null>>;
+  readonly headers?: ProducerHeaders;
   /** Milliseconds since 1970 or a Date; default: now. */
   readonly timestamp?: number | Date;
   readonly partition?: number;

@@ -24,6 +24,7 @@ import {
   RECORD_COUNT_AT,
 } from '../format/batch.ts';
 import type { Compression } from '../ports/compression.ts';
+import type { ProducerHeader, ProducerHeaders } from './api.ts';
 
 const NO_EPOCH = 0xffff_ffff;
 
@@ -252,18 +253,22 @@ function putHeaders(buffer: Uint8Array, from: number, headers: readonly EncodedH
 const EVENT_ID = utf8Encode('event-id');
 const SCHEMA_VERSION = utf8Encode('schema-version');
 
+function isList(headers: ProducerHeaders): headers is readonly ProducerHeader[] {
+  return Array.isArray(headers);
+}
+
 /** Undefined when there are none, which is the common case. */
 export function encodeHeaders(
-  headers: Readonly<Record<string, string | Uint8Array | null>> | undefined,
+  headers: ProducerHeaders | undefined,
   eventId: string | undefined,
   schemaVersion: string | number | undefined,
 ): readonly EncodedHeader[] | undefined {
   if (headers === undefined && eventId === undefined && schemaVersion === undefined) return undefined;
   const encoded: EncodedHeader[] = [];
   if (headers !== undefined) {
-    for (const [key, value] of Object.entries(headers)) {
+    const list = isList(headers) ? headers : Object.entries(headers).map(([key, value]) => ({ key, value }));
+    for (const { key, value } of list)
       encoded.push({ key: utf8Encode(key), value: typeof value === 'string' ? utf8Encode(value) : value });
-    }
   }
   if (eventId !== undefined) encoded.push({ key: EVENT_ID, value: utf8Encode(eventId) });
   if (schemaVersion !== undefined) encoded.push({ key: SCHEMA_VERSION, value: utf8Encode(String(schemaVersion)) });

@@ -1,5 +1,5 @@
 // Records that could not be handled, kept in a topic of their own with where they came from and why.
-import type { ConsumedRecord, Producer } from './api.ts';
+import type { ConsumedRecord, Producer, ProducerHeader } from './api.ts';
 
 /** Headers of a record in a dead-letter topic. Its own headers, key and value stay as they were. */
 export const DEAD_LETTER_HEADERS = {
@@ -12,6 +12,8 @@ export const DEAD_LETTER_HEADERS = {
   error: 'rivulet-dead-letter-error',
 } as const;
 
+/** Of an earlier time in a dead-letter topic: they would speak of another place. */
+const OWN: ReadonlySet<string> = new Set(Object.values(DEAD_LETTER_HEADERS));
 const ERROR_BYTES_MAX = 1024;
 
 export class DeadLetters {
@@ -26,15 +28,16 @@ export class DeadLetters {
 
   /** Resolves once it is committed there. */
   async send(record: ConsumedRecord, error: unknown, attempts: number): Promise<void> {
-    const headers: Record<string, string | Uint8Array | null> = {};
-    for (const { key, value } of record.headers) headers[key] = value;
-    headers[DEAD_LETTER_HEADERS.group] = this.#group;
-    headers[DEAD_LETTER_HEADERS.topic] = record.topic;
-    headers[DEAD_LETTER_HEADERS.partition] = String(record.partition);
-    headers[DEAD_LETTER_HEADERS.offset] = String(record.offset);
-    headers[DEAD_LETTER_HEADERS.timestamp] = String(record.timestamp);
-    headers[DEAD_LETTER_HEADERS.attempts] = String(attempts);
-    headers[DEAD_LETTER_HEADERS.error] = textOf(error);
+    const headers: ProducerHeader[] = [
+      ...record.headers.filter(({ key }) => !OWN.has(key)),
+      { key: DEAD_LETTER_HEADERS.group, value: this.#group },
+      { key: DEAD_LETTER_HEADERS.topic, value: record.topic },
+      { key: DEAD_LETTER_HEADERS.partition, value: String(record.partition) },
+      { key: DEAD_LETTER_HEADERS.offset, value: String(record.offset) },
+      { key: DEAD_LETTER_HEADERS.timestamp, value: String(record.timestamp) },
+      { key: DEAD_LETTER_HEADERS.attempts, value: String(attempts) },
+      { key: DEAD_LETTER_HEADERS.error, value: textOf(error) },
+    ];
     await this.#producer.send(this.#topic, { key: record.key, value: record.value, headers });
   }
 }

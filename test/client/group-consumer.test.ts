@@ -281,6 +281,40 @@ describe('a record that cannot be handled', () => {
   });
 });
 
+describe('headers of a dead letter', () => {
+  test('keep their order, those of one name too; what an earlier time there left is replaced', async () => {
+    const client = await open(await start());
+    await client.admin.createTopic({ name: 't' });
+    await client.admin.createTopic({ name: 'dead' });
+    const producer = client.producer();
+    const headers = [
+      { key: 'via', value: 'a' },
+      { key: DEAD_LETTER_HEADERS.offset, value: '99' },
+      { key: 'none', value: null },
+      { key: 'via', value: 'b' },
+    ];
+    await producer.send('t', { value: 'x', headers });
+    const consumer = client.groupConsumer({ ...GROUP, retry: { retries: 0 }, onFailure: { deadLetterTopic: 'dead' } });
+    const running = consumer.run(() => {
+      throw new TypeError('no');
+    });
+    await until(async () => (await committed(client).catch(() => []))[0] === 1, 'it has passed');
+    await consumer.close();
+    await running;
+    const found: (readonly [string, string | null])[] = [];
+    for await (const record of client.consumer({ topics: ['dead'], until: 'high-watermark-at-start' })) {
+      for (const { key, value } of record.headers)
+        found.push([key, value === null ? null : Buffer.from(value).toString()]);
+    }
+    expect(found.slice(0, 3)).toEqual([
+      ['via', 'a'],
+      ['none', null],
+      ['via', 'b'],
+    ]);
+    expect(found.filter(([key]) => key === DEAD_LETTER_HEADERS.offset)).toEqual([[DEAD_LETTER_HEADERS.offset, '0']]);
+  });
+});
+
 describe('replay', () => {
   test('is refused with active members, and with a pause they go on where it says', async () => {
     const client = await open(await start());

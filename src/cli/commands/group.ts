@@ -1,5 +1,5 @@
 // rivulet group list|describe|reset|delete|redrive
-import type { ConsumedRecord } from '../../client/api.ts';
+import type { ConsumedRecord, ProducerHeader } from '../../client/api.ts';
 import type { GroupPartitionDescription } from '../../client/group-api.ts';
 import { DEAD_LETTER_HEADERS } from '../../client/index.ts';
 import { withClient, type ConnectionFlags } from '../connection.ts';
@@ -198,10 +198,9 @@ function originOf(record: ConsumedRecord): string {
   return topic;
 }
 
-function headersOf(record: ConsumedRecord): Record<string, Uint8Array | string | null> {
-  const kept = record.headers.filter(({ key }) => !OWN_HEADERS.has(key)).map(({ key, value }) => [key, value] as const);
-  return {
-    ...Object.fromEntries(kept),
-    [REDRIVEN_HEADER]: `${record.topic}/${String(record.partition)}/${String(record.offset)}`,
-  };
+function headersOf(record: ConsumedRecord): readonly ProducerHeader[] {
+  return [
+    ...record.headers.filter(({ key }) => key !== REDRIVEN_HEADER && !OWN_HEADERS.has(key)),
+    { key: REDRIVEN_HEADER, value: `${record.topic}/${String(record.partition)}/${String(record.offset)}` },
+  ];
 }
