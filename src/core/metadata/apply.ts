@@ -35,8 +35,11 @@ import {
   type PartitionState,
   type TopicState,
 } from './image.ts';
+import { changedPartition, forgetTail, underSettings } from './partitions.ts';
 import {
+  CLUSTER_KEY,
   deletedKey,
+  encodeClusterId,
   encodeDeleted,
   encodeNode,
   encodePartition,
@@ -127,33 +130,18 @@ function registerNode(image: MetadataImage, entry: RegisterNode): Applied {
   };
   image.nodes.set(entry.nodeId, node);
   const changes: RowChange[] = [{ key: nodeKey(entry.nodeId), value: encodeNode(node) }];
+  if (image.clusterId === undefined) {
+    image.clusterId = entry.diskId;
+    changes.push({ key: CLUSTER_KEY, value: encodeClusterId(entry.diskId) });
+  }
+  const others = changes.length;
   // The same start said again (another address, say) has lost nothing since.
   const sameStart = before !== undefined && before.diskId === entry.diskId && before.incarnation === entry.incarnation;
   // A disk that is not the one before holds nothing of what was acknowledged, however cleanly it was stopped.
   const lostTail = before !== undefined && !sameStart && (!entry.clean || before.diskId !== entry.diskId);
-  const topics = lostTail ? bumpEpochs(image, entry.nodeId, changes) : [];
-  return done({ kind: 'RegisterNode', epochsBumped: changes.length - 1 }, changes, topics);
-}
-
-/** What this node wrote and did not sync may be gone: whatever it writes from now on is told apart by a new epoch. */
-function bumpEpochs(image: MetadataImage, leader: NodeId, changes: RowChange[]): TopicId[] {
-  const touched: TopicId[] = [];
-  for (const topic of image.topics.values()) {
-    if (!topic.partitions.some((partition) => partition.leader === leader)) continue;
-    const partitions = topic.partitions.map((partition, index) => {
-      if (partition.leader !== leader) return partition;
-      const next = {
-        ...partition,
-        leaderEpoch: leaderEpoch(partition.leaderEpoch + 1),
-        version: partition.version + 1,
-      };
-      changes.push({ key: partitionKey(topic.topicId, index), value: encodePartition(next) });
-      return next;
-    });
-    image.topics.set(topic.topicId, { ...topic, partitions });
-    touched.push(topic.topicId);
-  }
-  return touched;
+  const newDisk = before !== undefined && before.diskId !== entry.diskId;
+  const topics = lostTail ? forgetTail(image, entry.nodeId, newDisk, changes) : [];
+  return done({ kind: 'RegisterNode', epochsBumped: changes.length - others }, changes, topics);
 }
 
 function checkAssignment(assignment: readonly (readonly NodeId[])[]): string | undefined {
@@ -220,12 +208,13 @@ function alterTopic(image: MetadataImage, entry: AlterTopic): Applied {
   }
   if (config.size > CONFIG_ENTRIES_MAX) return refuse('INVALID_CONFIG', `${String(config.size)} settings`);
   const added = entry.added.map(newPartition);
-  const topic: TopicState = { ...before, config, partitions: [...before.partitions, ...added] };
-  image.topics.set(topic.topicId, topic);
   const changes: RowChange[] = added.map((partition, index) => ({
-    key: partitionKey(topic.topicId, before.partitions.length + index),
+    key: partitionKey(before.topicId, before.partitions.length + index),
     value: encodePartition(partition),
   }));
+  const kept = underSettings(before, config, changes);
+  const topic: TopicState = { ...before, config, partitions: [...kept, ...added] };
+  image.topics.set(topic.topicId, topic);
   changes.push({ key: topicKey(topic.topicId), value: encodeTopic(topic) });
   return done({ kind: 'AlterTopic', partitions: count }, changes, [topic.topicId]);
 }
@@ -253,34 +242,12 @@ function deleteTopic(image: MetadataImage, index: number, entry: DeleteTopic): A
 }
 
 function changePartition(image: MetadataImage, entry: PartitionChange): Applied {
-  const topic = image.topics.get(entry.topicId);
-  if (topic === undefined) return refuse('UNKNOWN_TOPIC', `there is no topic ${entry.topicId}`);
-  const before = topic.partitions[entry.partition];
-  if (before === undefined)
-    return refuse('UNKNOWN_PARTITION', `topic ${topic.name} has no partition ${String(entry.partition)}`);
-  if (before.version !== entry.expectedVersion) {
-    return refuse(
-      'FENCED_LEADER_EPOCH',
-      `the partition is at version ${String(before.version)}, not ${String(entry.expectedVersion)}`,
-    );
-  }
-  const members = new Set<number>(entry.inSync);
-  if (members.size !== entry.inSync.length || entry.inSync.some((node) => !before.replicas.includes(node))) {
-    return refuse('INVALID_ARGUMENT', 'the in-sync set has a node twice, or one that is no replica');
-  }
-  if (entry.leader !== NO_LEADER && !members.has(entry.leader))
-    return refuse('INVALID_ARGUMENT', 'the leader is not in the in-sync set');
-  const epoch = entry.leader === before.leader ? before.leaderEpoch : leaderEpoch(before.leaderEpoch + 1);
-  const next: PartitionState = {
-    ...before,
-    leader: entry.leader,
-    leaderEpoch: epoch,
-    version: before.version + 1,
-    inSync: entry.inSync,
-  };
-  image.topics.set(topic.topicId, { ...topic, partitions: topic.partitions.with(entry.partition, next) });
-  const changes = [{ key: partitionKey(topic.topicId, entry.partition), value: encodePartition(next) }];
-  return done({ kind: 'PartitionChange', version: next.version, leaderEpoch: next.leaderEpoch }, changes, [
+  const changed = changedPartition(image, entry);
+  if (!changed.ok) return refuse(changed.code, changed.message);
+  const { topic, state } = changed;
+  image.topics.set(topic.topicId, { ...topic, partitions: topic.partitions.with(entry.partition, state) });
+  const changes = [{ key: partitionKey(topic.topicId, entry.partition), value: encodePartition(state) }];
+  return done({ kind: 'PartitionChange', version: state.version, leaderEpoch: state.leaderEpoch }, changes, [
     topic.topicId,
   ]);
 }

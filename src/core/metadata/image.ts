@@ -34,6 +34,13 @@ export interface PartitionState {
   readonly version: number;
   readonly replicas: readonly NodeId[];
   readonly inSync: readonly NodeId[];
+  /**
+   * Left the in-sync set while it was below min.insync.replicas and have lost nothing since: the watermark stood still meanwhile, so
+   * they hold all that was ever committed. Absent: none.
+   */
+  readonly eligible?: readonly NodeId[];
+  /** Have a disk that came after the partition and were never in sync with it: they know nothing of what was committed. Absent: none. */
+  readonly blank?: readonly NodeId[];
 }
 
 export interface TopicState {
@@ -58,6 +65,8 @@ export interface ProducerIdentity {
 
 /** What readers see. */
 export interface MetadataView {
+  /** The disk of the node that registered first; undefined until one has. */
+  readonly clusterId: string | undefined;
   readonly nodes: ReadonlyMap<number, NodeState>;
   readonly topics: ReadonlyMap<TopicId, TopicState>;
   readonly topicIds: ReadonlyMap<string, TopicId>;
@@ -80,6 +89,7 @@ export interface MetadataView {
 
 /** What `apply` changes. */
 export interface MetadataImage extends MetadataView {
+  clusterId: string | undefined;
   readonly nodes: Map<number, NodeState>;
   readonly topics: Map<TopicId, TopicState>;
   readonly topicIds: Map<string, TopicId>;
@@ -96,6 +106,7 @@ export interface MetadataImage extends MetadataView {
 
 export function emptyImage(): MetadataImage {
   return {
+    clusterId: undefined,
     nodes: new Map(),
     topics: new Map(),
     topicIds: new Map(),
@@ -114,6 +125,12 @@ export function emptyImage(): MetadataImage {
 export function topicByName(image: MetadataView, name: string): TopicState | undefined {
   const id = image.topicIds.get(name);
   return id === undefined ? undefined : image.topics.get(id);
+}
+
+/** In effect for a topic, as the registry of topic settings has it too: a majority, if the topic does not say. */
+export function minInsyncOf(config: ReadonlyMap<string, string>, replicas: number): number {
+  const own = Number(config.get('min.insync.replicas') ?? Number.NaN);
+  return Math.min(Number.isSafeInteger(own) && own >= 1 ? own : Math.floor(replicas / 2) + 1, replicas);
 }
 
 /** Partitions for which the group has a committed offset. */

@@ -19,6 +19,7 @@ import {
 export type { RowChange } from './row.ts';
 
 export const NEXT_PRODUCER_KEY = 'next-producer-id';
+export const CLUSTER_KEY = 'cluster-id';
 const HOST_BYTES_MAX = 255;
 const PARTITIONS_MAX = 0xffff;
 
@@ -48,6 +49,9 @@ export function encodeNode(node: NodeState): Uint8Array {
     .u16(node.port ?? 0)
     .finish();
 }
+export function encodeClusterId(diskId: string): Uint8Array {
+  return new ByteWriter(1 + stringSize(diskId)).u8(VERSION).string(diskId).finish();
+}
 export function encodeTopic(topic: TopicState): Uint8Array {
   const config = [...topic.config].toSorted(([left], [right]) => (left < right ? -1 : 1));
   const size = config.reduce(
@@ -59,10 +63,11 @@ export function encodeTopic(topic: TopicState): Uint8Array {
   return writer.finish();
 }
 export function encodePartition(state: PartitionState): Uint8Array {
-  const writer = new ByteWriter(1 + 4 + 4 + 8 + 8 + 4 * (state.replicas.length + state.inSync.length));
+  const { replicas, inSync, eligible = [], blank = [] } = state;
+  const lists = eligible.length + blank.length > 0 ? [replicas, inSync, eligible, blank] : [replicas, inSync];
+  const writer = new ByteWriter(lists.reduce((sum, nodes) => sum + 4 + 4 * nodes.length, 1 + 4 + 4 + 8));
   writer.u8(VERSION).i32(state.leader).i32(state.leaderEpoch).i64(state.version);
-  writeNodes(writer, state.replicas);
-  writeNodes(writer, state.inSync);
+  for (const nodes of lists) writeNodes(writer, nodes);
   return writer.finish();
 }
 export function encodeProducer(identity: ProducerIdentity): Uint8Array {
@@ -76,6 +81,7 @@ export function encodeDeleted(partitions: number, at: number): Uint8Array {
 export function imageRows(image: MetadataView): Map<string, Uint8Array> {
   const rows = new Map<string, Uint8Array>();
   rows.set(NEXT_PRODUCER_KEY, encodeNumber(image.nextProducerId));
+  if (image.clusterId !== undefined) rows.set(CLUSTER_KEY, encodeClusterId(image.clusterId));
   for (const node of image.nodes.values()) rows.set(nodeKey(node.nodeId), encodeNode(node));
   for (const topic of image.topics.values()) {
     rows.set(topicKey(topic.topicId), encodeTopic(topic));
@@ -113,6 +119,9 @@ export function imageFromRows(rows: ReadonlyMap<string, Uint8Array>): RestoredIm
       switch (kind) {
         case NEXT_PRODUCER_KEY:
           image.nextProducerId = readCount(reader);
+          break;
+        case CLUSTER_KEY:
+          image.clusterId = readDiskId(reader);
           break;
         case 'node':
           restoreNode(image, name, reader);
@@ -196,15 +205,19 @@ function readPartition(row: Uint8Array): PartitionState {
   const epoch = reader.i32();
   if (epoch < 0) throw new DecodeError(`leader epoch ${String(epoch)}`, 5);
   const version = readCount(reader);
-  const state = {
+  const replicas = readNodes(reader);
+  const inSync = readNodes(reader);
+  const [eligible, blank] = reader.remaining > 0 ? [readNodes(reader), readNodes(reader)] : [[], []];
+  reader.end();
+  return {
     leader,
     leaderEpoch: leaderEpoch(epoch),
     version,
-    replicas: readNodes(reader),
-    inSync: readNodes(reader),
+    replicas,
+    inSync,
+    ...(eligible.length > 0 ? { eligible } : {}),
+    ...(blank.length > 0 ? { blank } : {}),
   };
-  reader.end();
-  return state;
 }
 
 function readProducer(reader: ByteReader): ProducerIdentity {
