@@ -7,10 +7,14 @@ export interface PeerCall {
   /** Not copied: unchanged until the answer. */
   readonly body: readonly Uint8Array[];
   readonly timeoutMs: number;
+  /**
+   * Called with the answer's body where it lies in the receive buffer, good during this call only; the promise's body is empty then.
+   * For large answers: without it they are copied.
+   */
+  readonly onBody?: (view: Uint8Array) => void;
 }
 
 export type PeerAnswer =
-  /** A view of the receive buffer: read it before anything else is awaited. */
   | { readonly ok: true; readonly body: Uint8Array }
   /** NOT_CONNECTED: surely not sent. CONNECTION_LOST, REQUEST_TIMEOUT: unknown. Others: what the peer answered. */
   | { readonly ok: false; readonly code: ErrorName; readonly message: string | undefined };
