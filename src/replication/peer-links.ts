@@ -166,7 +166,13 @@ class PeerLink {
       return;
     }
     this.wire = wire;
-    await this.hello(wire, connectTimeoutMs);
+    try {
+      await this.hello(wire, connectTimeoutMs);
+    } catch (error) {
+      this.lose(wire, 'no Hello');
+      wire.connection.destroy();
+      throw error;
+    }
   }
 
   private async hello(wire: Wire, timeoutMs: number): Promise<void> {
@@ -184,12 +190,10 @@ class PeerLink {
       throw new Error(`Hello: ${answer.code}${answer.message === undefined ? '' : `: ${answer.message}`}`);
     const decoded = decodeHello(answer.body);
     const said = decoded.ok ? decoded.value.nodeId : -1;
-    if (said !== this.peer.nodeId) {
-      wire.connection.destroy();
+    if (said !== this.peer.nodeId)
       throw new Error(
         `${this.peer.host}:${String(this.peer.port)} is node ${String(said)}, not ${String(this.peer.nodeId)}`,
       );
-    }
     if (this.wire !== wire) throw new Error('the connection ended during Hello');
     this.retryMs = RETRY_MS_MIN;
     this.up = true;

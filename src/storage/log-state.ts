@@ -132,6 +132,17 @@ export class LogState {
       .filter((range) => range.from < end)
       .map((range) => ({ from: range.from, to: offset(Math.min(range.to, end)) }));
   }
+  /** Nothing of what was is left. */
+  restartAt(at: Offset): void {
+    this.generation += 1;
+    this.logStart = at;
+    this.logEnd = at;
+    this.writtenOffset = at;
+    this.syncedOffset = at;
+    this.highWatermark = at;
+    this.epochs.truncate(offset(0));
+    this.damagedRanges = [];
+  }
   moveLogStart(to: Offset): void {
     assert(to >= this.logStart && to <= this.logEnd, `log start ${String(to)} is outside the log`);
     this.logStart = to;

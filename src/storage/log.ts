@@ -28,7 +28,7 @@ import { sealSegment, writeDerivedFiles } from './sealing.ts';
 import { scrubLog } from './scrub.ts';
 import type { Segment } from './segment.ts';
 import { loadFacts, rebuildSegment } from './segment-loader.ts';
-import { truncateLog } from './truncation.ts';
+import { restartLog, truncateLog, type TruncationParts } from './truncation.ts';
 import { Writer } from './writer.ts';
 
 export interface OpenHow {
@@ -246,16 +246,25 @@ export class PartitionLog {
   }
   /** Removes the tail from the batch that holds `to` on, into quarantine. Appends are refused meanwhile. */
   async truncateTo(to: Offset): Promise<void> {
-    const { state } = this;
+    await this.cut((parts) => truncateLog(parts, to));
+  }
+  /**
+   * Leaves everything behind, in quarantine, and goes on at `at`: for a replica whose end is below what others still have. When it
+   * reaches up to there only what lies below goes. Appends are refused meanwhile.
+   */
+  async restartAt(at: Offset): Promise<void> {
+    if (at <= this.logEndOffset) await this.deleteTo(at);
+    else await this.cut((parts) => restartLog(parts, at));
+  }
+  private async cut(work: (parts: TruncationParts) => Promise<unknown>): Promise<void> {
+    const { state, committer, checkpoint, snapshots } = this;
     state.health.check();
     await this.writer.hold();
     try {
-      await state.exclusive(() =>
-        truncateLog({ state, committer: this.committer, checkpoint: this.checkpoint, snapshots: this.snapshots }, to),
-      );
+      await state.exclusive(() => work({ state, committer, checkpoint, snapshots }));
     } finally {
       this.writer.release();
-      this.committer.resume();
+      committer.resume();
     }
     this.sealInBackground(state.segments.filter((segment) => segment.sealed && segment.nextOffset === state.logEnd));
   }

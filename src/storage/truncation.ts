@@ -68,6 +68,27 @@ async function emptyLog({ state, committer, checkpoint, snapshots }: TruncationP
   return end;
 }
 
+/**
+ * The writer is held. Everything goes to quarantine and the log goes on at `at`, beyond its end: what lies between is held by others
+ * and not by this log. The new segment is there first: a crash in between finds the old log with a gap behind it.
+ */
+export async function restartLog(
+  { state, committer, checkpoint, snapshots }: TruncationParts,
+  at: Offset,
+): Promise<void> {
+  assert(at > state.logEnd, `a restart at ${String(at)}, the log ends at ${String(state.logEnd)}`);
+  await committer.hold();
+  await checkpoint.settle();
+  const old = state.segments.slice();
+  await state.untilThereIsRoom('creating a segment failed', () => startActive(state, at));
+  state.segments.splice(0, old.length);
+  state.restartAt(at);
+  await checkpoint.recordTwice(at, { baseOffset: at, size: 0 });
+  await snapshots.truncate(offset(0));
+  for (const segment of old) await moveAway(state, segment);
+  committer.truncated();
+}
+
 interface CutPlace {
   /** Damage reaches up to the cut: the next batch cannot follow in the same file. */
   readonly gap: boolean;
