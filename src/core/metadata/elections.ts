@@ -1,8 +1,9 @@
 // Who is to lead which partition, from the image and from which nodes are alive. What comes out are entries to propose; each names the
-// version that it was decided on, so that an old decision changes nothing.
+// version that it was decided on, so that an old decision changes nothing. Topics are given one by one, so that the caller can pass
+// over those that have not changed.
 import type { NodeId, TopicId } from '../../base/brands.ts';
 import type { PartitionChange } from './entry.ts';
-import { minInsyncOf, NO_LEADER, type MetadataView, type PartitionState } from './image.ts';
+import { minInsyncOf, NO_LEADER, type PartitionState, type TopicState } from './image.ts';
 
 export interface LiveNodes {
   /** It is heard from, and this start of it is registered. */
@@ -12,9 +13,9 @@ export interface LiveNodes {
 }
 
 /** Leaders for partitions whose leader is gone, and in-sync sets without the nodes that are. At most `max` of them. */
-export function changesForLiveness(image: MetadataView, live: LiveNodes, max: number): PartitionChange[] {
+export function changesForLiveness(topics: Iterable<TopicState>, live: LiveNodes, max: number): PartitionChange[] {
   const changes: PartitionChange[] = [];
-  for (const { topicId, partitions } of image.topics.values()) {
+  for (const { topicId, partitions } of topics) {
     for (const [partition, state] of partitions.entries()) {
       if (changes.length >= max) return changes;
       const next = afterFailures(state, live);
@@ -62,9 +63,9 @@ export interface Undecided {
 }
 
 /** Partitions of which every replica may have lost its tail: what each of them still has must be compared. */
-export function undecided(image: MetadataView, max: number): Undecided[] {
+export function undecided(topics: Iterable<TopicState>, max: number): Undecided[] {
   const found: Undecided[] = [];
-  for (const { topicId, partitions, config } of image.topics.values()) {
+  for (const { topicId, partitions, config } of topics) {
     for (const [partition, state] of partitions.entries()) {
       if (found.length >= max) return found;
       if (state.leader !== NO_LEADER || state.inSync.length > 0 || (state.eligible?.length ?? 0) > 0) continue;
@@ -108,9 +109,9 @@ export function recoveredChange({ topicId, partition, state }: Undecided, leader
 }
 
 /** Leaderships that go back to the first replica, which is in sync again. */
-export function changesForBalance(image: MetadataView, live: LiveNodes, max: number): PartitionChange[] {
+export function changesForBalance(topics: Iterable<TopicState>, live: LiveNodes, max: number): PartitionChange[] {
   const changes: PartitionChange[] = [];
-  for (const { topicId, partitions } of image.topics.values()) {
+  for (const { topicId, partitions } of topics) {
     for (const [partition, { leader, replicas, inSync, version }] of partitions.entries()) {
       if (changes.length >= max) return changes;
       const [first] = replicas;
