@@ -7,6 +7,7 @@ export const CONFIG_VARIABLE = 'RIVULET_CONFIG';
 const PLACEHOLDERS: Readonly<Record<Setting['kind'], string>> = {
   path: '<PATH>',
   address: '<HOST:PORT>',
+  peers: '<ID@HOST:PORT,…>',
   bytes: '<BYTES>',
   milliseconds: '<MS>',
   count: '<N>',

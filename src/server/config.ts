@@ -18,6 +18,9 @@ import {
 import type { Address } from '../ports/network.ts';
 import type { LogLevel } from '../ports/telemetry.ts';
 import type { FsyncPolicy, Preallocation } from '../storage/config.ts';
+import { parseHostPort, parsePeers, peersFault, type PeerNode } from './peers.ts';
+
+export { parsePeers, type ParsedPeers, type PeerNode } from './peers.ts';
 
 export interface BrokerConfig {
   readonly dataDir: string;
@@ -27,6 +30,8 @@ export interface BrokerConfig {
   /** What clients are told to connect to. Undefined: the listening address, or the host name where that is a wildcard. */
   readonly advertise: Address | undefined;
   readonly nodeId: number;
+  /** All nodes of the cluster, this one included. Empty: it is alone. */
+  readonly peers: readonly PeerNode[];
   readonly fsync: FsyncPolicy;
   readonly fsyncInterval: number;
   readonly groupCommitMaxBytes: number;
@@ -57,7 +62,16 @@ export interface BrokerConfig {
   readonly fault: string | undefined;
 }
 
-export type SettingKind = 'path' | 'address' | 'bytes' | 'milliseconds' | 'count' | 'switch' | 'choice' | 'text';
+export type SettingKind =
+  | 'path'
+  | 'address'
+  | 'peers'
+  | 'bytes'
+  | 'milliseconds'
+  | 'count'
+  | 'switch'
+  | 'choice'
+  | 'text';
 
 export interface Setting {
   readonly key: keyof BrokerConfig;
@@ -121,6 +135,13 @@ export const SETTINGS: readonly Setting[] = [
     min: 0,
     max: 2 ** 31 - 1,
     sentence: 'Number of this node; a data directory belongs to one node for ever.',
+  },
+  {
+    key: 'peers',
+    name: 'peers',
+    kind: 'peers',
+    defaultText: 'none',
+    sentence: 'The nodes of the cluster, this one included, and the same on each of them; none: this node is alone.',
   },
   {
     key: 'fsync',
@@ -405,6 +426,11 @@ export function parseSetting(setting: Setting, text: string | undefined): Broker
       return text;
     case 'address':
       return parseAddress(setting, text);
+    case 'peers': {
+      const parsed = parsePeers(text);
+      if (!parsed.ok) throw wrong(setting, text, parsed.message);
+      return parsed.peers;
+    }
     case 'switch':
       if (text !== 'true' && text !== 'false') throw wrong(setting, text, 'it must be true or false');
       return text === 'true';
@@ -460,17 +486,9 @@ function checkValue(setting: Setting, value: BrokerConfig[keyof BrokerConfig]): 
 
 /** HOST:PORT, with an IPv6 address in brackets. */
 function parseAddress(setting: Setting, text: string): Address {
-  const [, bracketed, plain, port] = /^(?:\[([0-9a-fA-F:.]+)\]|([A-Za-z0-9._-]{1,255})):(\d{1,5})$/.exec(text) ?? [];
-  const host = bracketed ?? plain;
-  if (
-    host === undefined ||
-    port === undefined ||
-    Number(port) > 65_535 ||
-    (bracketed !== undefined && isIP(bracketed) !== 6)
-  ) {
-    throw wrong(setting, text, 'it must be HOST:PORT, with an IPv6 address in brackets');
-  }
-  return { host, port: Number(port) };
+  const address = parseHostPort(text);
+  if (address === undefined) throw wrong(setting, text, 'it must be HOST:PORT, with an IPv6 address in brackets');
+  return address;
 }
 
 function wrong(setting: Setting, text: string, why: string): ConfigError {
@@ -505,5 +523,17 @@ function checkConfig(config: BrokerConfig): BrokerConfig {
   }
   if (config.advertise?.port === 0)
     throw new ConfigError('advertise', '--advertise needs a port that clients can connect to');
+  checkPeers(config);
   return config;
+}
+
+function checkPeers({ peers, nodeId }: BrokerConfig): void {
+  const fault = peersFault(peers);
+  if (fault !== undefined) throw new ConfigError('peers', `--peers: ${fault}`);
+  if (peers.length === 0 || peers.some((peer) => peer.nodeId === nodeId)) return;
+  const named = peers.map((peer) => String(peer.nodeId)).join(', ');
+  throw new ConfigError(
+    'peers',
+    `--peers names the nodes ${named}, and this one is node ${String(nodeId)}; --node-id must be one of them`,
+  );
 }

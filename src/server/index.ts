@@ -9,6 +9,7 @@ export {
   SETTINGS,
   settingOf,
   type BrokerConfig,
+  type PeerNode,
   type Setting,
   type SettingKind,
 } from './config.ts';

@@ -11,7 +11,7 @@ import { ReplicaManager } from '../replication/replica-manager.ts';
 import type { TopicDefaults } from '../replication/replica-settings.ts';
 import { LOG_CONFIG_DEFAULT, type LogConfig, type StorageDeps } from '../storage/config.ts';
 import { Store } from '../storage/store.ts';
-import type { BrokerConfig } from './config.ts';
+import { ConfigError, type BrokerConfig } from './config.ts';
 
 export interface ServerPorts extends BrokerPorts {
   readonly network: Network;
@@ -43,6 +43,7 @@ const META_SEGMENT_BYTES = 1024 * 1024;
 
 /** Resolves when clients can connect and every partition is open. Throws FatalError when that cannot be. */
 export async function startBrokerOn(ports: ServerPorts, config: BrokerConfig): Promise<RunningBroker> {
+  refusePeers(config);
   const undo = new Unwinding();
   try {
     return await build(ports, config, undo);
@@ -54,6 +55,15 @@ export async function startBrokerOn(ports: ServerPorts, config: BrokerConfig): P
     });
     throw error;
   }
+}
+
+/** A node that was meant for a cluster must not begin one of its own: nobody would see it until the data has parted. */
+function refusePeers({ peers }: BrokerConfig): void {
+  if (peers.length <= 1) return;
+  throw new ConfigError(
+    'peers',
+    `--peers names ${String(peers.length)} nodes, and this version runs each node alone; leave --peers out`,
+  );
 }
 
 async function build(ports: ServerPorts, config: BrokerConfig, undo: Unwinding): Promise<RunningBroker> {

@@ -1,12 +1,12 @@
 import { createServer, type AddressInfo, type Server } from 'node:net';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { PassThrough } from 'node:stream';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { FATAL, FatalError } from '../../src/base/fatal.ts';
 import { openTelemetry } from '../../src/platform/telemetry.ts';
-import { startBroker, type Broker, type StartOptions } from '../../src/server/index.ts';
+import { ConfigError, startBroker, type Broker, type StartOptions } from '../../src/server/index.ts';
 import { batchOf, RawClient } from '../broker/raw-client.ts';
 
 let folder: string;
@@ -70,6 +70,15 @@ test('startBroker: what clients are told to connect to follows the address that 
   await client.hello();
   expect((await client.metadata([])).nodes).toEqual([{ nodeId: 1, host: 'edge.example', port: 4000 }]);
   client.end();
+});
+
+test('startBroker as one of several: refused before anything is touched; named alone it starts', async () => {
+  const alone = { nodeId: 1, host: '127.0.0.1', port: 9400 };
+  const peers = [alone, { nodeId: 2, host: '127.0.0.1', port: 9401 }];
+  await expect(start({ peers })).rejects.toThrow(/--peers names 2 nodes/);
+  await expect(start({ peers })).rejects.toBeInstanceOf(ConfigError);
+  expect(existsSync(join(folder, 'data'))).toBe(false);
+  expect((await start({ peers: [alone] })).nodeId).toBe(1);
 });
 
 test('startBroker on a data directory in use: DATA_DIR_LOCKED, and the other goes on', async () => {
