@@ -5,10 +5,13 @@ import type { NodeId, TopicId } from '../../base/brands.ts';
 import type { PartitionChange } from './entry.ts';
 import { minInsyncOf, NO_LEADER, type PartitionState, type TopicState } from './image.ts';
 
+/** A node that is neither alive nor gone keeps what it has, and gets nothing. */
 export interface LiveNodes {
-  /** It is heard from, and this start of it is registered. */
+  /** It answers, and this start of it is registered: what it has is known. */
   isAlive(node: NodeId): boolean;
-  /** Alive, does not want to stop, and its disk takes writes. */
+  /** It is given up: out of the in-sync sets, and others lead. Never one that is alive. */
+  isGone(node: NodeId): boolean;
+  /** It is not gone, does not want to stop, and its disk takes writes: nothing speaks against its leading on. */
   mayLead(node: NodeId): boolean;
 }
 
@@ -31,16 +34,16 @@ type Decision = Pick<PartitionChange, 'leader' | 'inSync'>;
 function afterFailures(state: PartitionState, live: LiveNodes): Decision | undefined {
   const { leader, replicas, inSync } = state;
   if (replicas.length === 1) return soleReplica(state, live);
-  const alive = inSync.filter((node) => live.isAlive(node));
-  const leads = inSync.find((node) => node === leader);
+  const staying = inSync.filter((node) => !live.isGone(node));
+  const leads = staying.find((node) => node === leader);
   if (leads !== undefined && live.mayLead(leads))
-    return alive.length < inSync.length ? { leader, inSync: alive } : undefined;
-  const candidates = replicas.filter((node) => alive.includes(node));
+    return staying.length < inSync.length ? { leader, inSync: staying } : undefined;
+  const candidates = replicas.filter((node) => staying.includes(node) && live.isAlive(node));
   const able = candidates.find((node) => live.mayLead(node));
   // One that would rather not lead is better than none.
-  const next = able ?? (leads !== undefined && live.isAlive(leads) ? leads : candidates[0]);
+  const next = able ?? leads ?? candidates[0];
   if (next !== undefined)
-    return next === leader && alive.length === inSync.length ? undefined : { leader: next, inSync: alive };
+    return next === leader && staying.length === inSync.length ? undefined : { leader: next, inSync: staying };
   const eligible = replicas.find((node) => state.eligible?.includes(node) === true && live.isAlive(node));
   if (eligible !== undefined) return { leader: eligible, inSync: [eligible] };
   // Nobody who is known to have all: it waits for one of them, with the set as it is.
@@ -116,7 +119,7 @@ export function changesForBalance(topics: Iterable<TopicState>, live: LiveNodes,
       if (changes.length >= max) return changes;
       const [first] = replicas;
       if (first === undefined || leader === first || leader === NO_LEADER) continue;
-      if (inSync.includes(first) && live.mayLead(first))
+      if (inSync.includes(first) && live.isAlive(first) && live.mayLead(first))
         changes.push({ kind: 'PartitionChange', topicId, partition, expectedVersion: version, leader: first, inSync });
     }
   }
