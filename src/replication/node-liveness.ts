@@ -4,8 +4,8 @@
 //
 // 1. after SILENCE_MS without an answer: it is frozen or cut off. Its lease has ended before (node-voices.ts), so when it wakes it answers
 //    nothing until it knows that it was replaced. Some 2 s after it froze others lead.
-// 2. when the connection to it has closed, and for GONE_CONFIRM_MS there was neither a new one (the links try again every 20 to 300 ms) nor an
-//    answer: its process has ended; of one that had said that it is leaving this needs no confirmation. A killed leader is replaced
+// 2. when the connection to it has closed, and for GONE_CONFIRM_MS there was neither a new one (the links try again every 20 to 300 ms)
+//    nor an answer: its process has ended; of one that had said that it is leaving this needs no confirmation. A killed leader is replaced
 //    some 0.6 s after it died. The same when a later start of it is heard and does not register; until it has, it is elected nowhere.
 //
 // Rule 2 does not wait for the lease. A connection that was reset, to a process that lives on and cannot be reached again, would look the
@@ -16,10 +16,10 @@
 // stands still; and to change the set it needs the version of the partition, which has moved. Waiting for the lease would
 // only keep killed leaders from being replaced within a second.
 //
-// In between it is neither. At the beginning many may not have answered yet: silence counts from the beginning then, and what a former controller has lent ends
-// within it. Of a connection that was closed before, the time counts from its closing: whoever becomes controller because the
-// former one was killed replaces it at once. And the former controller itself, heard as such, lent itself nothing: its own lease had ended
-// before this one could begin, so its silence counts from when it was last heard.
+// In between it is neither. At the beginning many may not have answered yet: silence counts from the beginning then, and what a former
+// controller has lent ends within it. Of a connection that was closed before, the time counts from its closing: whoever becomes
+// controller because the former one was killed replaces it at once. And the former controller itself, heard as such, lent itself
+// nothing: its own lease had ended before this one could begin, so its silence counts from when it was last heard.
 import type { MonotonicMs } from '../base/brands.ts';
 import type { LiveNodes } from '../core/metadata/elections.ts';
 import type { NodeState } from '../core/metadata/image.ts';
@@ -51,7 +51,7 @@ interface Standing {
 }
 
 const GONE: Standing = { alive: false, gone: true, mayLead: false };
-/** It has not answered yet, and may well do so. */
+/** It does not answer yet, or not now, and may well do so. */
 const AWAITED: Standing = { alive: false, gone: false, mayLead: true };
 /** Its last start has ended, and the next one is not registered. */
 const STARTING: Standing = { alive: false, gone: false, mayLead: false };
@@ -117,8 +117,8 @@ export class NodeLiveness implements LiveNodes {
     if (this.hasGone(voice, known, answeredMs, nowMs)) return GONE;
     if (!known && startedAfter(voice, node, registeredMs))
       return nowMs - voice.sinceMs >= GONE_CONFIRM_MS ? GONE : STARTING;
-    if (nowMs - answeredMs > SILENCE_MS) return AWAITED;
-    return { alive: true, gone: false, mayLead: !voice.diskStuck && !voice.leaving };
+    const alive = nowMs - answeredMs <= SILENCE_MS && !isClosed(voice);
+    return { alive, gone: false, mayLead: !known || (!voice.diskStuck && !voice.leaving) };
   }
 
   /** From when on its silence counts, if it has not answered since. */
@@ -128,10 +128,9 @@ export class NodeLiveness implements LiveNodes {
   }
 
   private hasGone(voice: NodeVoice, known: boolean, answeredMs: number, nowMs: MonotonicMs): boolean {
-    const { linkUp, linkChangedMs, leaving } = voice;
-    if (linkUp || linkChangedMs === -Infinity) return false;
-    if (known && leaving) return true;
-    return nowMs - linkChangedMs >= GONE_CONFIRM_MS && nowMs - answeredMs >= GONE_CONFIRM_MS;
+    if (!isClosed(voice)) return false;
+    if (known && voice.leaving) return true;
+    return nowMs - voice.linkChangedMs >= GONE_CONFIRM_MS && nowMs - answeredMs >= GONE_CONFIRM_MS;
   }
 
   private registeredMs(node: NodeState, nowMs: MonotonicMs): number {
@@ -153,6 +152,11 @@ export class NodeLiveness implements LiveNodes {
       silentMs: answeredMs === -Infinity ? undefined : Math.round(nowMs - answeredMs),
     });
   }
+}
+
+/** There was a connection to it; where there never was one, nothing is known of it. */
+function isClosed({ linkUp, linkChangedMs }: NodeVoice): boolean {
+  return !linkUp && linkChangedMs !== -Infinity;
 }
 
 function isSame(one: Standing, other: Standing): boolean {
