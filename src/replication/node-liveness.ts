@@ -18,8 +18,10 @@
 //
 // In between it is neither. At the beginning many may not have answered yet: silence counts from the beginning then, and what a former
 // controller has lent ends within it. Of a connection that was closed before, the time counts from its closing: whoever becomes
-// controller because the former one was killed replaces it at once. And the former controller itself, heard as such, lent itself
-// nothing: its own lease had ended before this one could begin, so its silence counts from when it was last heard.
+// controller because the former one was killed replaces it at once. Nor does the former controller
+// get more time than since it was last heard: its lease as controller had ended before this one could begin, and what it
+// was lent as a follower was lent before it led. It is the latest leader heard: what an earlier one has lent, it could lend only after
+// an entry of its term was committed; the log of whoever is elected later holds that entry, and came from it or from a later leader.
 import type { MonotonicMs } from '../base/brands.ts';
 import type { LiveNodes } from '../core/metadata/elections.ts';
 import type { NodeState } from '../core/metadata/image.ts';
@@ -61,7 +63,7 @@ export class NodeLiveness implements LiveNodes {
   private readonly voices: NodeVoices;
   private readonly telemetry: Telemetry;
   private readonly sinceMs: MonotonicMs;
-  /** Node id of the former controller; undefined: not known. */
+  /** Node id of the former leader; undefined: not known. */
   private readonly former: number | undefined;
   private readonly registrations = new Map<number, Registration>();
   private standings = new Map<number, Standing>();
@@ -71,7 +73,7 @@ export class NodeLiveness implements LiveNodes {
     this.voices = voices;
     this.telemetry = telemetry;
     this.sinceMs = sinceMs;
-    this.former = voices.lastController?.nodeId;
+    this.former = voices.lastLeader?.nodeId;
   }
 
   isAlive(node: number): boolean {
@@ -123,8 +125,8 @@ export class NodeLiveness implements LiveNodes {
 
   /** From when on its silence counts, if it has not answered since. */
   private countsFrom(node: NodeState, voice: NodeVoice, registeredMs: number): number {
-    const wasController = node.nodeId === this.former && registeredMs === this.sinceMs;
-    return wasController ? Math.min(voice.heardMs, registeredMs) : registeredMs;
+    const hasLed = node.nodeId === this.former && registeredMs === this.sinceMs;
+    return hasLed ? Math.min(voice.heardMs, registeredMs) : registeredMs;
   }
 
   private hasGone(voice: NodeVoice, known: boolean, answeredMs: number, nowMs: MonotonicMs): boolean {

@@ -11,8 +11,7 @@
 // - Each frame also says how far the metadata was committed, and the echo counts once this node has applied that much. Whoever was
 //   replaced while it stood still gets a new echo soon, and must learn of the replacement first.
 //
-// The controller's own lease is that of the metadata log. What it had got as another's follower ends when it first says that it leads:
-// its successor replaces it without waiting (see node-liveness.ts).
+// The controller's own lease is that of the metadata log.
 //
 // Clocks are those of bootMs: they run on while a machine sleeps, never jump, and are compared only with themselves. An echo of an
 // earlier start of this node lies before `startedMs`, or (the machine was started too) in the future.
@@ -49,17 +48,20 @@ export interface NodeVoice {
 
 type Changing<T> = { -readonly [K in keyof T]: T[K] };
 
-/** From whom a claim to lead the metadata log came last. */
-export interface HeardController {
+/** The latest leader of the metadata log that was heard as such. */
+export interface HeardLeader {
   readonly nodeId: NodeId;
-  readonly heardMs: number;
+  readonly term: number;
 }
 
 export interface NodeVoicesOptions {
   /** When this process began to say its clock. */
   readonly startedMs: MonotonicMs;
   readonly nodeLeaseMs?: number;
-  /** Until when this node leads the metadata log, as the only one; -Infinity: it does not. */
+  /**
+   * Until when this node leads the metadata log, as the only one and with everything before its term applied; -Infinity: it does
+   * not. Infinity: it is alone.
+   */
   readonly ownLeaseUntilMs: () => number;
   /** Last entry of the metadata log that this node has applied. */
   readonly appliedIndex: () => number;
@@ -78,7 +80,7 @@ export class NodeVoices {
   private lentUntilMs = -Infinity;
   /** Both values rise. */
   private waiting: WaitingLease[] = [];
-  private controller: HeardController | undefined;
+  private leader: HeardLeader | undefined;
 
   constructor(options: NodeVoicesOptions) {
     this.options = options;
@@ -94,15 +96,14 @@ export class NodeVoices {
   all(): Iterable<NodeVoice> {
     return this.voices.values();
   }
-  get lastController(): HeardController | undefined {
-    return this.controller;
+  get lastLeader(): HeardLeader | undefined {
+    return this.leader;
   }
 
   /** What a frame to that node says of clocks and of this node's lease: as late as can be, when the frame is made. */
   stamp(to: number, nowMs: MonotonicMs): Pick<RaftRequest, 'holdsLease' | 'clockMs' | 'echoMs'> {
     const voice = this.voices.get(to);
     const holdsLease = nowMs < this.options.ownLeaseUntilMs();
-    if (holdsLease) this.forgetLent();
     const lends = !holdsLease || (voice !== undefined && nowMs - voice.answeredMs <= this.lendMs);
     return { holdsLease, clockMs: Math.floor(nowMs), echoMs: lends ? (voice?.clockMs ?? -1) : -1 };
   }
@@ -124,11 +125,12 @@ export class NodeVoices {
       voice.diskStuck = request.diskStuck;
       voice.leaving = request.leaving;
     }
-    if (request.holdsLease) this.controller = { nodeId: request.from, heardMs: nowMs };
+    const { term, commitIndex } = asLeader(request);
+    if (term > (this.leader?.term ?? -1)) this.leader = { nodeId: request.from, term };
     const { echoMs } = request;
     if (echoMs < Math.floor(this.options.startedMs) || echoMs > nowMs) return;
     voice.answeredMs = Math.max(voice.answeredMs, echoMs);
-    if (request.holdsLease) this.take(echoMs + this.nodeLeaseMs, committedIn(request), nowMs);
+    if (request.holdsLease) this.take(echoMs + this.nodeLeaseMs, commitIndex, nowMs);
   }
 
   linkChanged(nodeId: number, up: boolean, nowMs: MonotonicMs): void {
@@ -189,18 +191,16 @@ export class NodeVoices {
       this.waiting.shift();
     }
   }
-
-  private forgetLent(): void {
-    this.lentUntilMs = -Infinity;
-    this.waiting = [];
-  }
 }
 
-function committedIn({ messages }: RaftRequest): number | undefined {
-  let committed: number | undefined;
+/** What only leaders say. Term -1: it does not speak as one; undefined: it does not say what is committed. */
+function asLeader({ messages }: RaftRequest): { readonly term: number; readonly commitIndex: number | undefined } {
+  let term = -1;
+  let commitIndex: number | undefined;
   for (const message of messages) {
-    if (message.kind === 'append' || message.kind === 'heartbeat')
-      committed = Math.max(committed ?? -1, message.commitIndex);
+    if (message.kind !== 'append' && message.kind !== 'heartbeat') continue;
+    term = Math.max(term, message.term);
+    commitIndex = Math.max(commitIndex ?? -1, message.commitIndex);
   }
-  return committed;
+  return { term, commitIndex };
 }
