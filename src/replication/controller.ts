@@ -86,6 +86,8 @@ class Reign {
   private readonly proposed = new Set<string>();
   /** Topics, as they were looked at, that need nothing while nobody's standing changes. */
   private readonly settled = new Map<string, TopicState>();
+  /** Leaders found by where logs end; not proposed yet. */
+  private recovered: PartitionChange[] = [];
   private quietSinceMs: MonotonicMs;
   private balanceMs = -Infinity;
   private ended = false;
@@ -110,12 +112,9 @@ class Reign {
       this.quietSinceMs = nowMs;
     }
     if (this.keepLed(image)) this.quietSinceMs = nowMs;
-    const recovered = this.recovery.tick(image, this.live, nowMs);
-    if (recovered.length > 0) {
-      this.telemetry.log('warn', 'partitions.recovered', { partitions: recovered.length });
-      for (const change of recovered) this.propose(change);
-      this.quietSinceMs = nowMs;
-    }
+    this.recovered = this.recovery.tick(image, this.live, nowMs) ?? this.recovered;
+    if (this.recovered.length > 0) this.quietSinceMs = nowMs;
+    this.recover();
     if (nowMs - this.quietSinceMs >= BALANCE_AFTER_MS) this.balance(image, nowMs);
   }
 
@@ -138,16 +137,26 @@ class Reign {
     return unsettled;
   }
 
+  private recover(): void {
+    let count = 0;
+    while (this.proposed.size < PROPOSALS_MAX) {
+      const change = this.recovered.pop();
+      if (change === undefined) break;
+      if (this.live.isAlive(change.leader)) count += this.propose(change) ? 1 : 0;
+    }
+    if (count > 0) this.telemetry.log('warn', 'partitions.recovered', { partitions: count });
+  }
+
   private balance(image: MetadataView, nowMs: MonotonicMs): void {
     if (nowMs < this.balanceMs) return;
     this.balanceMs = nowMs + BALANCE_EVERY_MS;
     for (const change of changesForBalance(image.topics.values(), this.live, PROPOSALS_MAX)) this.propose(change);
   }
 
-  /** Unless there is no room now, or one for the partition under way: then it is decided anew later. */
-  private propose(change: PartitionChange): void {
+  /** False: there is no room now, or one for the partition is under way. It is decided anew later. */
+  private propose(change: PartitionChange): boolean {
     const key = placeKey(change);
-    if (this.proposed.size >= PROPOSALS_MAX || this.proposed.has(key) || !this.rules()) return;
+    if (this.proposed.size >= PROPOSALS_MAX || this.proposed.has(key) || !this.rules()) return false;
     this.proposed.add(key);
     this.view.propose(change).then(
       (outcome) => {
@@ -157,12 +166,15 @@ class Reign {
         this.answered(key, false);
       },
     );
+    return true;
   }
 
   private answered(key: string, decided: boolean): void {
     this.proposed.delete(key);
     // Ten thousand partitions need not wait for forty ticks. What was refused for another reason waits for the next one.
-    if (decided && this.proposed.size === PROPOSALS_MAX / 2 && this.rules()) this.keepLed(this.view.image());
+    if (!decided || this.proposed.size !== PROPOSALS_MAX / 2 || !this.rules()) return;
+    this.keepLed(this.view.image());
+    this.recover();
   }
 
   private rules(): boolean {

@@ -55,9 +55,9 @@ export class RecoveryElection {
     this.ask = ask;
   }
 
-  /** What is decided now; what cannot be proposed is decided again. Asks who has to be asked. */
-  tick(image: MetadataView, live: LiveNodes, nowMs: MonotonicMs): PartitionChange[] {
-    if (nowMs < this.nextMs) return [];
+  /** All that is decided now, in place of what was decided before; undefined: nothing is new. Asks who has to be asked. */
+  tick(image: MetadataView, live: LiveNodes, nowMs: MonotonicMs): PartitionChange[] | undefined {
+    if (nowMs < this.nextMs) return undefined;
     this.nextMs = nowMs + ASK_EVERY_MS;
     const open = undecided(image.topics.values(), Infinity);
     this.forgetOthers(open);
