@@ -59,6 +59,8 @@ export class ControllerWorld implements ControllerView {
   refuse: (entry: MetadataEntry) => EntryOutcome | undefined = () => undefined;
   /** What the replicas say of their logs; `undefined`: no answer. */
   ends: (node: number, place: PartitionPlace) => LogEndAnswer | undefined = () => undefined;
+  /** Its answer about logs neither comes nor fails; -1: none. */
+  hangs = -1;
   readonly asked: { readonly node: number; readonly places: number; readonly ms: number }[] = [];
   private readonly current: MetadataImage = emptyImage();
   private readonly pending: Proposal[] = [];
@@ -100,6 +102,7 @@ export class ControllerWorld implements ControllerView {
   }
   logEnds(node: NodeId, places: readonly PartitionPlace[]): Promise<readonly LogEndAnswer[] | undefined> {
     this.asked.push({ node, places: places.length, ms: this.nowMs });
+    if (node === this.hangs) return new Promise(() => undefined);
     if (this.others.get(node)?.speaks === false) return Promise.resolve(undefined);
     const ends = places.map((place) => this.ends(node, place));
     return Promise.resolve(ends.every((end) => end !== undefined) ? ends : undefined);

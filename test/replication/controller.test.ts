@@ -51,6 +51,13 @@ describe('a node that is killed', () => {
     expect(world.proposed).toEqual([]);
   });
 
+  test('whoever answers is not gone, whatever became of the connection to it', async () => {
+    const world = await running();
+    world.voices.linkChanged(2, false, world.nowMs);
+    await world.run(3000);
+    expect(world.proposed).toEqual([]);
+  });
+
   test('who has just lost its connection is elected nowhere', async () => {
     const world = await running();
     world.freeze(2);
@@ -294,6 +301,26 @@ describe('the end of a leadership', () => {
     expect(all(world)[1]).toEqual(state(3, 1, 3, 1));
     expect(world.proposed).toHaveLength(6);
   });
+  test('a later term of the same node is another leadership, from its first tick on', async () => {
+    const world = new ControllerWorld();
+    world.createTopic(
+      1,
+      Array.from({ length: 2 * PROPOSALS_MAX }, () => [2, 3, 1]),
+    );
+    await world.run(500);
+    world.holds = true;
+    world.kill(2);
+    await world.run(1000);
+    expect(world.proposed).toHaveLength(PROPOSALS_MAX);
+    world.term = 4;
+    await world.answerAll();
+    expect(world.proposed).toHaveLength(PROPOSALS_MAX);
+    await world.run(TICK_MS);
+    expect(world.proposed).toHaveLength(2 * PROPOSALS_MAX);
+    world.term = 5;
+    await world.run(TICK_MS);
+    expect(world.proposed).toHaveLength(3 * PROPOSALS_MAX);
+  });
   test('stop: nothing happens from then on', async () => {
     const world = await running();
     world.kill(2);
@@ -425,22 +452,74 @@ describe('after the power of the whole cluster was cut', () => {
     await world.run(1000);
     expect(world.asked.filter(({ node }) => node === 2)).toHaveLength(1);
     world.restart(2);
-    world.register(2, 3, false);
+    world.register(2, 3, true);
+    world.ends = (node) => (node === 2 ? undefined : { ...known, lastEpoch: 1, logEnd: 20 });
+    await world.run(3000);
+    expect(world.partition(1, 0).leader).toBe(-1);
     world.ends = (node) => ({ ...known, lastEpoch: 1, logEnd: node === 1 ? 20 : 10 });
     await world.run(3000);
     expect(world.partition(1, 0).leader).toBe(1);
   });
 
-  test('each node is asked for many partitions at once, at most five times a second, and not again for what it has said', async () => {
+  test('once there are enough, the others have some more time', async () => {
+    const world = await afterPowerCut();
+    world.ends = (node) => (node === 3 ? undefined : { ...known, lastEpoch: 1, logEnd: 20 });
+    await world.run(800);
+    expect(world.partition(1, 0).leader).toBe(-1);
+    world.ends = () => ({ ...known, lastEpoch: 1, logEnd: 30 });
+    await world.run(400);
+    expect(world.partition(1, 0).leader).toBe(3);
+  });
+
+  test('a node that does not answer is not asked again meanwhile, and holds up nothing for long', async () => {
+    const world = await afterPowerCut();
+    world.hangs = 3;
+    world.ends = () => ({ ...known, lastEpoch: 1, logEnd: 10 });
+    await world.run(2000);
+    expect(world.partition(1, 0).leader).toBe(1);
+    expect(world.asked.filter(({ node }) => node === 3)).toHaveLength(1);
+  });
+
+  async function manyAfterPowerCut(topics: number, perTopic: number): Promise<ControllerWorld> {
     const world = new ControllerWorld();
-    for (let topic = 1; topic <= 10; topic += 1)
+    for (let topic = 1; topic <= topics; topic += 1)
       world.createTopic(
         topic,
-        Array.from({ length: 1000 }, () => [1, 2, 3]),
+        Array.from({ length: perTopic }, () => [1, 2, 3]),
       );
     for (const node of [1, 2, 3]) world.register(node, 2, false);
     for (const other of world.others.values()) other.incarnation = 2;
     world.self = { ...world.self, incarnation: 2 };
+    await world.run(100);
+    return world;
+  }
+
+  test('partitions that are not known yet hold up no others, however many they are', async () => {
+    const world = await manyAfterPowerCut(5, 1000);
+    world.ends = (_, { topicId }) => ({ ...known, known: topicId === topicOf(5), lastEpoch: 1, logEnd: 10 });
+    await world.run(3000);
+    expect(
+      world
+        .image()
+        .topics.get(topicOf(5))
+        ?.partitions.every(({ leader }) => leader === 1),
+    ).toBe(true);
+    expect(world.partition(4, 0).leader).toBe(-1);
+  });
+
+  test('whoever has been found and is lost before it was proposed does not lead', async () => {
+    const world = await manyAfterPowerCut(1, 1000);
+    world.ends = (node) => ({ ...known, lastEpoch: 1, logEnd: node === 2 ? 20 : 10 });
+    world.holds = true;
+    while (world.underWay < PROPOSALS_MAX) await world.run(TICK_MS);
+    world.kill(2);
+    await world.run(TICK_MS);
+    await world.answerAll();
+    expect(world.proposed).toHaveLength(PROPOSALS_MAX);
+  });
+
+  test('each node is asked for many partitions at once, at most five times a second, and not again for what it has said', async () => {
+    const world = await manyAfterPowerCut(10, 1000);
     world.ends = (_, { topicId, partition }) => ({
       ...known,
       known: topicId !== topicOf(1) || partition !== 7,
