@@ -495,13 +495,13 @@ describe('after the power of the whole cluster was cut', () => {
   }
 
   test('partitions that are not known yet hold up no others, however many they are', async () => {
-    const world = await manyAfterPowerCut(5, 1000);
-    world.ends = (_, { topicId }) => ({ ...known, known: topicId === topicOf(5), lastEpoch: 1, logEnd: 10 });
+    const world = await manyAfterPowerCut(6, 1000);
+    world.ends = (_, { topicId }) => ({ ...known, known: topicId === topicOf(6), lastEpoch: 1, logEnd: 10 });
     await world.run(3000);
     expect(
       world
         .image()
-        .topics.get(topicOf(5))
+        .topics.get(topicOf(6))
         ?.partitions.every(({ leader }) => leader === 1),
     ).toBe(true);
     expect(world.partition(4, 0).leader).toBe(-1);
