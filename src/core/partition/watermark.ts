@@ -36,3 +36,22 @@ export function highWatermark(
 function later(left: Offset, right: Offset): Offset {
   return left > right ? left : right;
 }
+
+export interface LeaderProgress {
+  /** The in-sync set, and those whose joining may have been decided already; the leader itself is one of them. */
+  readonly members: readonly MemberProgress[];
+  /** Of the in-sync set alone: who is only about to join does not make it large enough. */
+  readonly inSyncCount: number;
+  readonly minInsync: number;
+  readonly waitsForSync: boolean;
+  /** Of the epoch: up to there only in one step, see `epochBarrier`. */
+  readonly barrier: number;
+}
+
+/** The same for a leader of several replicas. */
+export function leaderWatermark(before: Offset, progress: LeaderProgress): Offset {
+  const { members, inSyncCount, minInsync, waitsForSync, barrier } = progress;
+  if (inSyncCount < minInsync) return before;
+  const next = highWatermark(before, members, minInsync, waitsForSync);
+  return next < barrier ? before : next;
+}
