@@ -21,19 +21,30 @@ export interface AppliedEntry {
   readonly topics: readonly TopicId[];
 }
 
+export interface ProposeOptions {
+  /** Refused with NOT_LEADER unless this node leads in that very term. */
+  readonly term?: number;
+}
+
 export interface MetadataLog {
   /**
    * Resolves with the outcome once the entry is durable and applied; serial, in the order of the calls. Rejected outcomes:
    * those of the entry, TOO_MANY_REQUESTS (bounded queue), NOT_LEADER, STORAGE_FULL, SHUTTING_DOWN. Unknown:
    * LEADERSHIP_LOST. Never rejects; stays pending when the storage has failed (the process ends).
    */
-  propose(entry: MetadataEntry): Promise<EntryOutcome>;
+  propose(entry: MetadataEntry, options?: ProposeOptions): Promise<EntryOutcome>;
   /** What is applied now. The maps change with the next entry; the objects in them never do. */
   image(): MetadataView;
   /** Index of the last applied entry; -1: none. */
   readonly appliedIndex: number;
   /** Called for each applied entry after the image has it, before its proposer is told. Returns the unsubscription. */
   onApplied(listener: (applied: AppliedEntry) => void): () => void;
+  /** Called when the whole image was replaced by a snapshot: entries in between are never seen here. */
+  onReplaced(listener: () => void): () => void;
+  /** Called when `leader` has changed, or this node begins or ends to have a say as leader. */
+  onLeader(listener: () => void): () => void;
+  /** This node leads, has applied everything before its term, and surely no other node leads now: its image is the newest. */
+  hasLease(): boolean;
   /** Who takes proposals now, and in which term. */
   readonly leader: { readonly nodeId: NodeId; readonly term: number } | undefined;
   /** True when the store of the applied image is out of use after a failure; answers do not depend on it. */

@@ -9,7 +9,7 @@ import type { Telemetry } from '../ports/telemetry.ts';
 export class ImageFollower {
   private readonly store: MetadataStore;
   private readonly telemetry: Telemetry;
-  private readonly image: MetadataView;
+  private readonly image: () => MetadataView;
   private out: boolean;
   /** Newest value of each changed row: bounded by the image. */
   private pending = new Map<string, Uint8Array | undefined>();
@@ -21,7 +21,7 @@ export class ImageFollower {
     | { readonly load: () => Promise<LoadedStore | undefined>; readonly index: number; readonly cancel: CancelTimer }
     | undefined;
 
-  constructor(store: MetadataStore, telemetry: Telemetry, image: MetadataView, usable: boolean) {
+  constructor(store: MetadataStore, telemetry: Telemetry, image: () => MetadataView, usable: boolean) {
     this.store = store;
     this.telemetry = telemetry;
     this.image = image;
@@ -122,7 +122,7 @@ export class ImageFollower {
     this.pending = new Map();
     if (this.replaces) {
       this.replaces = false;
-      return this.store.replace(index, imageRows(this.image));
+      return this.store.replace(index, imageRows(this.image()));
     }
     return this.store.apply(
       index,

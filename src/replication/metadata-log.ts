@@ -14,7 +14,7 @@ import type { LoadedStore, MetadataStore } from '../ports/metadata-store.ts';
 import type { StorageDeps } from '../storage/config.ts';
 import { Health, StorageFailed } from '../storage/health.ts';
 import type { PartitionLog } from '../storage/log.ts';
-import type { AppliedEntry, EntryOutcome, MetadataLog } from './contract.ts';
+import type { AppliedEntry, EntryOutcome, MetadataLog, ProposeOptions } from './contract.ts';
 import { ImageFollower } from './image-follower.ts';
 import { replayEntries } from './metadata-replay.ts';
 import { MetadataSnapshots, type LoadedSnapshot } from './metadata-snapshot.ts';
@@ -142,7 +142,7 @@ export class LocalMetadataLog implements MetadataLog {
       applied = index;
     });
     applied = Math.max(applied, log.logEndOffset - 1);
-    const follower = new ImageFollower(store, deps.telemetry, image, isShort || loaded !== undefined);
+    const follower = new ImageFollower(store, deps.telemetry, () => image, isShort || loaded !== undefined);
     if (isShort) follower.openLater(deps.clock, OPEN_STORE_AFTER_MS, applied, async () => await loadStore(deps, store));
     else if (!base.fromStore) follower.replaceAll(applied);
     else if (applied > base.index) follower.applied(applied, changes);
@@ -170,7 +170,20 @@ export class LocalMetadataLog implements MetadataLog {
     };
   }
 
-  propose(entry: MetadataEntry): Promise<EntryOutcome> {
+  /** Never: nobody else has a snapshot for a node that is alone. */
+  onReplaced(): () => void {
+    return () => undefined;
+  }
+  /** Never: it leads from the start on. */
+  onLeader(): () => void {
+    return () => undefined;
+  }
+  hasLease(): boolean {
+    return true;
+  }
+
+  propose(entry: MetadataEntry, options: ProposeOptions = {}): Promise<EntryOutcome> {
+    if (options.term !== undefined && options.term !== TERM) return refused('NOT_LEADER', 'of another term');
     if (this.closing !== undefined || this.log.isClosed) return refused('SHUTTING_DOWN', 'the node is stopping');
     if (this.waiting.full)
       return refused('TOO_MANY_REQUESTS', `${String(this.waiting.capacity)} changes of metadata wait already`);
@@ -288,12 +301,12 @@ export class LocalMetadataLog implements MetadataLog {
   }
 }
 
-function refused(code: 'SHUTTING_DOWN' | 'TOO_MANY_REQUESTS', message: string): Promise<EntryOutcome> {
+function refused(code: 'SHUTTING_DOWN' | 'TOO_MANY_REQUESTS' | 'NOT_LEADER', message: string): Promise<EntryOutcome> {
   return Promise.resolve({ ok: false, code, message });
 }
 
 /** Undefined: the store cannot be used at all. */
-async function loadStore(deps: StorageDeps, store: MetadataStore): Promise<LoadedStore | undefined> {
+export async function loadStore(deps: StorageDeps, store: MetadataStore): Promise<LoadedStore | undefined> {
   try {
     const loaded = await store.load();
     if (loaded.kind === 'damaged')

@@ -12,12 +12,21 @@ const READ_BYTES = 1024 * 1024;
 /** A read that stays cold so often means that the memory is thrashing; the start fails with a reason then. */
 const COLD_READS_MAX = 64;
 
+/** `value` undefined: a control record. The bytes are good during the call only. */
+export type RecordVisit = (index: number, term: number, value: Uint8Array | undefined) => void;
+
 export async function replayEntries(
   log: PartitionLog,
   from: Offset,
   crc32c: Crc32c,
   visit: (index: number, entry: MetadataEntry) => void,
 ): Promise<void> {
+  await readRecords(log, from, crc32c, (index, _term, value) => {
+    if (value !== undefined) visit(index, entryOf(value, index));
+  });
+}
+
+export async function readRecords(log: PartitionLog, from: Offset, crc32c: Crc32c, visit: RecordVisit): Promise<void> {
   const end = log.logEndOffset;
   let next = from;
   let cold = 0;
@@ -42,24 +51,17 @@ export async function replayEntries(
   }
 }
 
-function visitBatches(
-  bytes: Uint8Array,
-  from: Offset,
-  crc32c: Crc32c,
-  visit: (index: number, entry: MetadataEntry) => void,
-): Offset {
+function visitBatches(bytes: Uint8Array, from: Offset, crc32c: Crc32c, visit: RecordVisit): Offset {
   let next = from;
   for (let at = 0; at < bytes.length;) {
     const checked = checkBatch(bytes, at, crc32c);
     if (!checked.ok) throw damaged(next, checked.detail);
     const { header, size } = checked;
     if (header.codec !== 0) throw damaged(next, 'it is compressed');
-    if (!header.isControl) {
-      for (const record of recordsOf(bytes.subarray(at + BATCH_HEADER_BYTES, at + size), header, next)) {
-        if (record.offset < from) continue;
-        if (record.value === null) throw damaged(record.offset, 'it has no value');
-        visit(record.offset, entryOf(record.value, record.offset));
-      }
+    for (const record of recordsOf(bytes.subarray(at + BATCH_HEADER_BYTES, at + size), header, next)) {
+      if (record.offset < from) continue;
+      if (record.value === null) throw damaged(record.offset, 'it has no value');
+      visit(record.offset, header.leaderEpoch, header.isControl ? undefined : record.value);
     }
     next = offset(header.lastOffset + 1);
     at += size;
@@ -67,7 +69,7 @@ function visitBatches(
   return next;
 }
 
-function entryOf(bytes: Uint8Array, at: number): MetadataEntry {
+export function entryOf(bytes: Uint8Array, at: number): MetadataEntry {
   const decoded = decodeEntry(bytes);
   if (decoded.ok) return decoded.entry;
   if (decoded.why === 'damaged') throw damaged(at, decoded.reason);

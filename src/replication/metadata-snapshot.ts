@@ -1,7 +1,8 @@
 // The metadata image at one index, as a file beside the metadata log.
 // The name is given last and by rename, so that a file of that name is whole; the checksum says so too.
 import { offset, type Offset } from '../base/brands.ts';
-import { imageFromRows } from '../core/metadata/rows.ts';
+import { CONSENSUS_KEY, imageFromRows } from '../core/metadata/rows.ts';
+import type { Crc32c } from '../base/checksum.ts';
 import type { MetadataImage } from '../core/metadata/image.ts';
 import {
   decodeMetadataSnapshot,
@@ -27,6 +28,17 @@ function snapshotIndex(name: string): number | undefined {
 export interface LoadedSnapshot {
   readonly index: number;
   readonly image: MetadataImage;
+  /** The row CONSENSUS_KEY; undefined: written by a node that was alone. */
+  readonly consensus: Uint8Array | undefined;
+}
+
+/** The reason when it cannot be used. */
+export function snapshotFrom(bytes: Uint8Array, crc32c: Crc32c): LoadedSnapshot | string {
+  const decoded = decodeMetadataSnapshot(bytes, crc32c);
+  if (!decoded.ok) return decoded.reason;
+  const { index, rows } = decoded.value;
+  const restored = imageFromRows(rows);
+  return restored.ok ? { index, image: restored.image, consensus: rows.get(CONSENSUS_KEY) } : restored.reason;
 }
 
 /** The snapshots of one directory. */
@@ -68,7 +80,10 @@ export class MetadataSnapshots {
 
   /** False: the disk had no room; tried again after more entries. Durable with its name when it resolves. */
   async write(index: number, rows: ReadonlyMap<string, Uint8Array>): Promise<boolean> {
-    const bytes = encodeMetadataSnapshot(index, rows, this.deps.crc32c);
+    return await this.writeBytes(index, encodeMetadataSnapshot(index, rows, this.deps.crc32c));
+  }
+  /** The same, of a whole that was checked. */
+  async writeBytes(index: number, bytes: Uint8Array): Promise<boolean> {
     try {
       await this.health.guardSpace('writing a metadata snapshot failed', async () => {
         await writeSmallFile(this.deps.disk, this.path(index), bytes);
@@ -80,7 +95,9 @@ export class MetadataSnapshots {
       return false;
     }
     this.present.add(index);
-    this.intact = [...this.intact.filter((each) => each !== index), index].slice(-SNAPSHOTS_KEPT);
+    this.intact = [...this.intact.filter((each) => each !== index), index]
+      .toSorted((left, right) => left - right)
+      .slice(-SNAPSHOTS_KEPT);
     for (const old of Array.from(this.present)) {
       if (this.intact.includes(old)) continue;
       try {
@@ -108,11 +125,8 @@ export class MetadataSnapshots {
       readSmallFile(this.deps.disk, this.path(index), METADATA_SNAPSHOT_BYTES_MAX),
     );
     if (bytes === undefined) return 'it is gone, or too large';
-    const decoded = decodeMetadataSnapshot(bytes, this.deps.crc32c);
-    if (!decoded.ok) return decoded.reason;
-    if (decoded.value.index !== index) return `it says index ${String(decoded.value.index)}`;
-    const restored = imageFromRows(decoded.value.rows);
-    return restored.ok ? { index, image: restored.image } : restored.reason;
+    const found = snapshotFrom(bytes, this.deps.crc32c);
+    return typeof found === 'string' || found.index === index ? found : `it says index ${String(found.index)}`;
   }
   private path(index: number): string {
     return `${this.directory}/${snapshotName(index)}`;

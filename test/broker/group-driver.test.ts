@@ -13,6 +13,16 @@ const GROUP = 'billing';
 
 /** Applies what it is told to, when it is told to. */
 class ScriptedLog implements MetadataLog {
+  lease = true;
+  hasLease(): boolean {
+    return this.lease;
+  }
+  onReplaced(): () => void {
+    return () => undefined;
+  }
+  onLeader(): () => void {
+    return () => undefined;
+  }
   leader: MetadataLog['leader'] = { nodeId: NODE, term: 1 };
   readonly storeDisabled = false;
   readonly current: MetadataImage = emptyImage();

@@ -36,6 +36,8 @@ export class GroupDriver {
   private lastToken = 0;
   private current: { readonly term: number; readonly coordinator: Coordinator } | undefined;
   private closed = false;
+  /** What a coordinator decided belongs to the term that it was made in. */
+  private readonly terms = new WeakMap<Coordinator, number>();
 
   constructor(options: GroupDriverOptions) {
     const { metadata, clock, telemetry } = options;
@@ -111,10 +113,13 @@ export class GroupDriver {
   private coordinator(): Coordinator | undefined {
     const { metadata, nodeId } = this.options;
     const { leader } = metadata;
-    const term = leader?.nodeId === nodeId && !this.closed ? leader.term : undefined;
+    const leads = leader?.nodeId === nodeId && metadata.hasLease();
+    const term = leads && !this.closed ? leader.term : undefined;
     if (this.current !== undefined && this.current.term !== term) this.retire(MOVED);
-    if (this.current === undefined && term !== undefined)
+    if (this.current === undefined && term !== undefined) {
       this.current = { term, coordinator: new Coordinator(this.durable, this.nowMs()) };
+      this.terms.set(this.current.coordinator, term);
+    }
     return this.current?.coordinator;
   }
 
@@ -136,7 +141,9 @@ export class GroupDriver {
 
   private propose(from: Coordinator, record: GroupRecord): void {
     const before = record.kind === 'reset' ? this.offsetsBefore(record) : [];
-    this.options.metadata.propose(entryOf(record, this.options.clock.wallMs())).then(
+    const term = this.terms.get(from);
+    assert(term !== undefined, 'a coordinator has its term');
+    this.options.metadata.propose(entryOf(record, this.options.clock.wallMs()), { term }).then(
       (outcome) => {
         if (!outcome.ok)
           this.options.telemetry.log('warn', 'group.not-recorded', { groupId: record.groupId, code: outcome.code });

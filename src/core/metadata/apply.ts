@@ -61,6 +61,7 @@ export type EntryValue =
   | { readonly kind: 'AlterTopic'; readonly partitions: number }
   | { readonly kind: 'DeleteTopic' }
   | { readonly kind: 'PartitionChange'; readonly version: number; readonly leaderEpoch: number }
+  | { readonly kind: 'Voters' }
   | { readonly kind: 'InitProducer'; readonly producerId: number; readonly producerEpoch: number };
 
 export type EntryOutcome =
@@ -96,6 +97,8 @@ export function apply(image: MetadataImage, index: number, entry: MetadataEntry)
       return changePartition(image, entry);
     case 'InitProducer':
       return initProducer(image, entry);
+    case 'Voters':
+      return done({ kind: 'Voters' }, []);
     case 'GroupGeneration':
       return ofGroup(changeGroup(image, entry));
     case 'OffsetsCommitted':

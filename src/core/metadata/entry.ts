@@ -1,7 +1,7 @@
 // Entries of the metadata log. Each begins with kind u8 and version u8; a kind or version that is not known stops whoever
 // reads it: an entry that is not understood cannot be skipped.
 import { nodeId, topicId, type NodeId, type TopicId } from '../../base/brands.ts';
-import { ByteReader, ByteWriter, DecodeError, stringSize } from '../../base/bytes.ts';
+import { ByteReader, ByteWriter, DecodeError, blobSize, stringSize } from '../../base/bytes.ts';
 import { PARTITIONS_PER_TOPIC_MAX, TOPIC_NAME_BYTES_MAX } from '../../base/limits.ts';
 import { groupEntrySize, readGroupEntry, writeGroupEntry, type GroupEntry } from './group-entry.ts';
 import { CONFIG_ENTRIES_MAX, NO_LEADER, REPLICAS_MAX } from './image.ts';
@@ -51,6 +51,11 @@ export interface InitProducer {
   readonly kind: 'InitProducer';
   readonly name: string | undefined;
 }
+/** Who votes in the cluster's consensus; of no concern to the image. `bytes`: as core/raft writes them. */
+export interface Voters {
+  readonly kind: 'Voters';
+  readonly bytes: Uint8Array;
+}
 export type MetadataEntry =
   | RegisterNode
   | CreateTopic
@@ -58,6 +63,7 @@ export type MetadataEntry =
   | DeleteTopic
   | PartitionChange
   | InitProducer
+  | Voters
   | GroupEntry;
 
 type Kind = MetadataEntry['kind'];
@@ -74,11 +80,13 @@ const KINDS: Readonly<Record<Kind, number>> = {
   OffsetsCommitted: 8,
   OffsetsReset: 9,
   GroupDeleted: 10,
+  Voters: 11,
 };
 const VERSION = 1;
 const CONFIG_KEY_BYTES_MAX = 128;
 const CONFIG_VALUE_BYTES_MAX = 4096;
 const HOST_BYTES_MAX = 255;
+const VOTERS_BYTES_MAX = 8192;
 
 /** Fixed part of an entry that no other size is asked for; what varies is counted by `sizeOf`. */
 export function encodeEntry(entry: MetadataEntry): Uint8Array<ArrayBuffer> {
@@ -114,6 +122,9 @@ export function encodeEntry(entry: MetadataEntry): Uint8Array<ArrayBuffer> {
       break;
     case 'InitProducer':
       writer.bool(entry.name !== undefined).string(entry.name ?? '');
+      break;
+    case 'Voters':
+      writer.blob(entry.bytes);
       break;
     case 'GroupGeneration':
     case 'OffsetsCommitted':
@@ -151,6 +162,8 @@ function sizeOf(entry: MetadataEntry): number {
       return stringSize(entry.topicId) + 4 + 8 + 4 + 4 + 4 * entry.inSync.length;
     case 'InitProducer':
       return 1 + stringSize(entry.name ?? '');
+    case 'Voters':
+      return blobSize(entry.bytes);
     case 'GroupGeneration':
     case 'OffsetsCommitted':
     case 'OffsetsReset':
@@ -235,6 +248,8 @@ function decodeBody(kind: Kind, reader: ByteReader): MetadataEntry {
         leader: readLeader(reader),
         inSync: readNodes(reader),
       };
+    case 'Voters':
+      return { kind, bytes: reader.blob(VOTERS_BYTES_MAX).slice() };
     case 'InitProducer': {
       const named = reader.bool();
       const name = reader.string(TOPIC_NAME_BYTES_MAX);

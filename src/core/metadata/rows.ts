@@ -20,6 +20,8 @@ export type { RowChange } from './row.ts';
 
 export const NEXT_PRODUCER_KEY = 'next-producer-id';
 export const CLUSTER_KEY = 'cluster-id';
+/** In snapshots of a cluster: term and voters at its index. Not part of the image. */
+export const CONSENSUS_KEY = 'consensus';
 const HOST_BYTES_MAX = 255;
 const PARTITIONS_MAX = 0xffff;
 
@@ -117,6 +119,8 @@ export function imageFromRows(rows: ReadonlyMap<string, Uint8Array>): RestoredIm
       const name = key.slice(slash + 1);
       const kind = slash < 0 ? key : key.slice(0, slash);
       switch (kind) {
+        case CONSENSUS_KEY:
+          continue;
         case NEXT_PRODUCER_KEY:
           image.nextProducerId = readCount(reader);
           break;
